@@ -1,0 +1,94 @@
+"""A PEP 249 driver over DuckDB with a DuckLake attached.
+
+:func:`connect` opens a lake.  What it adds to DuckDB's own Python module is what PEP 249
+promises and DuckDB does not: a cursor that owns its result, true row counts, transactions
+that begin by themselves and never lie about a commit, the missing constructors and
+exceptions.  What a lake has no statement for comes as a :class:`script.Script`.
+
+    connection.py   the connection and the state of its transaction
+    cursor.py       execute, count, fetch
+    result.py       rows that survive the next statement
+    script.py       several statements that are one to the user
+    batch.py        parameter sets → one Arrow table, exactly
+    commit.py       how a transaction ends
+"""
+
+from __future__ import annotations
+
+from duckdb import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,  # noqa: A004 - PEP 249's name
+)
+
+from sqlalchemy_ducklake.driver.connection import Connection
+from sqlalchemy_ducklake.driver.cursor import Cursor
+from sqlalchemy_ducklake.driver.types import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
+    Date,
+    DateFromTicks,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+)
+from sqlalchemy_ducklake.errors import InterfaceError
+from sqlalchemy_ducklake.lake.config import LakeConfig
+from sqlalchemy_ducklake.lake.instances import open_session
+
+__all__ = [
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "Binary",
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Date",
+    "DateFromTicks",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "Warning",
+    "apilevel",
+    "connect",
+    "paramstyle",
+    "threadsafety",
+]
+
+apilevel = "2.0"
+#: Threads may share the module, not a connection: each opens its own, on one instance.
+threadsafety = 1
+#: ``?``; ``$1`` and ``$name`` work as well.
+paramstyle = "qmark"
+
+
+def connect(config: LakeConfig, *, autocommit: bool = False) -> Connection:
+    """Open a connection to the lake that ``config`` describes.
+
+    The lake is created if it does not exist, unless the configuration says otherwise.
+    All connections of a process to one lake share one DuckDB instance.
+    """
+    return Connection(open_session(config), autocommit=autocommit)

@@ -1,0 +1,166 @@
+"""Parameter sets become one Arrow table, exactly.
+
+The columns take the types of the target, so the engine casts nothing; and a value that
+Arrow would change in silence is refused before the engine sees it (all measured:
+``pa.array([1.5], int64)`` gives 1, a time of day falls off in a date column, an aware
+datetime loses its zone in a naive column, a naive one is taken for UTC).  The same rules
+hold for a single parameter set, so one row and ten thousand behave alike.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sqlalchemy_ducklake.driver.script import Parameter, Script
+from sqlalchemy_ducklake.errors import ValueRefused
+
+_Rule = Callable[[Any, pa.DataType], str | None]
+
+
+def batch_of(script: Script, sets: Sequence[Sequence[Any]]) -> pa.Table:
+    """Build the batch of a script from its parameter sets.
+
+    Raises ValueRefused for a value that its column cannot hold exactly.
+    """
+    columns = list(zip(*sets, strict=True))
+    arrays = [_array(parameter, columns[parameter.index]) for parameter in script.parameters]
+    names = [parameter.column for parameter in script.parameters]
+    arrays.append(pa.array(range(len(sets)), pa.int64()))
+    return pa.Table.from_arrays(arrays, [*names, script.sequence])
+
+
+def check_set(parameters: Iterable[Parameter], values: Sequence[Any]) -> None:
+    """Refuse, as :func:`batch_of` would, what one parameter set holds."""
+    for parameter in parameters:
+        _refuse(parameter, [values[parameter.index]])
+
+
+def _array(parameter: Parameter, values: Sequence[Any]) -> pa.Array:
+    if parameter.arrow is None:
+        return _inferred(parameter, values)
+    kinds = set(map(type, values)) - {type(None)}
+    if _suspicious(parameter.arrow, values, kinds):
+        _refuse(parameter, values)
+    try:
+        return pa.array(_converted(parameter.arrow, values, kinds), parameter.arrow)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        _refuse(parameter, values)
+        # Text for a number, say: the engine may know a cast, and has its own error.
+        return _inferred(parameter, values)
+
+
+def _inferred(parameter: Parameter, values: Sequence[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        position = next((at for at, value in enumerate(values) if value is not None), 0)
+        raise ValueRefused(
+            parameter.label, parameter.type_name, values[position], position, str(error)
+        ) from error
+
+
+def _converted(arrow: pa.DataType, values: Sequence[Any], kinds: set[type]) -> Sequence[Any]:
+    if pa.types.is_decimal(arrow) and float in kinds:
+        return [
+            decimal.Decimal(repr(value)) if type(value) is float else value for value in values
+        ]
+    if pa.types.is_string(arrow) and kinds and not kinds <= {str}:
+        return [None if value is None else str(value) for value in values]
+    return values
+
+
+def _refuse(parameter: Parameter, values: Sequence[Any]) -> None:
+    if parameter.arrow is None:
+        return
+    for applies, _, rule in _RULES:
+        if applies(parameter.arrow):
+            _apply(rule, parameter, values)
+
+
+def _apply(rule: _Rule, parameter: Parameter, values: Sequence[Any]) -> None:
+    for position, value in enumerate(values):
+        reason = None if value is None else rule(value, parameter.arrow)
+        if reason is not None:
+            raise ValueRefused(parameter.label, parameter.type_name, value, position, reason)
+
+
+def _suspicious(arrow: pa.DataType, values: Sequence[Any], kinds: set[type]) -> bool:
+    """Tell whether Arrow might change one of the values without saying so."""
+    if pa.types.is_timestamp(arrow) and kinds == {datetime.datetime}:
+        naive = {value.tzinfo is None for value in values if value is not None}
+        return naive != {arrow.tz is None}
+    return any(applies(arrow) and not kinds <= harmless for applies, harmless, _ in _RULES)
+
+
+def _whole_number(value: Any, arrow: pa.DataType) -> str | None:
+    if isinstance(value, float | decimal.Decimal) and value != value // 1:
+        return "it is not a whole number and would be rounded"
+    if isinstance(value, int) and not _fits(value, arrow):
+        return f"it is out of range for {arrow}"
+    return None
+
+
+def _fits(value: int, arrow: pa.DataType) -> bool:
+    bits = arrow.bit_width
+    if pa.types.is_unsigned_integer(arrow):
+        return 0 <= value < 1 << bits
+    return -(1 << bits - 1) <= value < 1 << bits - 1
+
+
+def _exact_decimal(value: Any, arrow: pa.DataType) -> str | None:
+    if isinstance(value, float):
+        value = decimal.Decimal(repr(value))
+    if not isinstance(value, decimal.Decimal | int):
+        return None
+    number = decimal.Decimal(value)
+    if not number.is_finite():
+        return "a DECIMAL has no such number"
+    digits = number.normalize(_WIDE).as_tuple()
+    exponent = int(digits.exponent)
+    if -exponent > arrow.scale:
+        return f"it has more than {arrow.scale} digits after the point and would be rounded"
+    if len(digits.digits) + exponent > arrow.precision - arrow.scale and number:
+        return f"it has more than {arrow.precision - arrow.scale} digits before the point"
+    return None
+
+
+# Wide enough that normalize() rounds nothing a DECIMAL could hold.
+_WIDE = decimal.Context(prec=500)
+
+
+def _plain_date(value: Any, _: pa.DataType) -> str | None:
+    if isinstance(value, datetime.datetime) and value.time() != datetime.time():
+        return "a DATE would lose the time of day"
+    return None
+
+
+def _matching_zone(value: Any, arrow: pa.DataType) -> str | None:
+    if not isinstance(value, datetime.datetime):
+        return None
+    if arrow.tz is None and value.tzinfo is not None:
+        return "it has a time zone, which TIMESTAMP would lose; use TIMESTAMP WITH TIME ZONE"
+    if arrow.tz is not None and value.tzinfo is None:
+        return "it has no time zone; TIMESTAMP WITH TIME ZONE needs one"
+    return None
+
+
+def _text(value: Any, _: pa.DataType) -> str | None:
+    if isinstance(value, bytes | bytearray):
+        return "it is bytes, not text; decode it first"
+    return None
+
+
+# For each family of types: the kinds of value that Arrow takes exactly or refuses by
+# itself, and the rule that finds the offender among others.
+_RULES: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type], _Rule], ...] = (
+    (pa.types.is_integer, frozenset({int, bool}), _whole_number),
+    (pa.types.is_decimal, frozenset({decimal.Decimal, int}), _exact_decimal),
+    (pa.types.is_date, frozenset({datetime.date}), _plain_date),
+    (pa.types.is_timestamp, frozenset(), _matching_zone),
+    (pa.types.is_string, frozenset({str}), _text),
+)

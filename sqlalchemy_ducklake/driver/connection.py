@@ -1,0 +1,225 @@
+"""The connection and the state of its transaction.
+
+The state is held, never guessed: a transaction begins before the first statement, and
+ends with ``commit()``, ``rollback()`` or ``close()``.  After a statement failed, the
+engine is asked whether it still goes on (parser and binder errors leave it alive, most
+others end it), because DuckDB answers the COMMIT of an ended one with success.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+
+from sqlalchemy_ducklake import errors
+from sqlalchemy_ducklake.driver import commit
+from sqlalchemy_ducklake.driver.cursor import Cursor
+from sqlalchemy_ducklake.driver.result import Result
+from sqlalchemy_ducklake.lake.instances import Session
+
+
+class Connection:
+    """A PEP 249 connection to a lake, with one transaction at a time.
+
+    As a context manager it commits, or rolls back on an error, and closes.  Threads must
+    not share it; :meth:`interrupt` alone may be called from another one.
+    """
+
+    # PEP 249 asks for the exceptions as attributes of the connection too.
+    Warning = duckdb.Warning
+    Error = duckdb.Error
+    InterfaceError = errors.InterfaceError
+    DatabaseError = duckdb.DatabaseError
+    DataError = duckdb.DataError
+    OperationalError = duckdb.OperationalError
+    IntegrityError = duckdb.IntegrityError
+    InternalError = duckdb.InternalError
+    ProgrammingError = duckdb.ProgrammingError
+    NotSupportedError = duckdb.NotSupportedError
+
+    def __init__(self, session: Session, *, autocommit: bool = False) -> None:
+        self._session = session
+        self._duck = session.duck
+        self._autocommit = autocommit
+        self._closed = False
+        self._in_transaction = False
+        self._guarded = False
+        self._aborted_by: BaseException | None = None
+        self._live: weakref.ref[Result] | None = None
+        # So that an open result survives the next statement exactly; see driver/result.py.
+        self._duck.execute("SET GLOBAL arrow_lossless_conversion = true")
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether this connection was closed."""
+        return self._closed
+
+    @property
+    def in_transaction(self) -> bool:
+        """Tell whether a transaction is open, aborted or not."""
+        return self._in_transaction
+
+    @property
+    def autocommit(self) -> bool:
+        """Commit each statement by itself; setting it commits an open transaction."""
+        return self._autocommit
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        if value != self._autocommit:
+            self.commit()
+            self._autocommit = value
+
+    def cursor(self) -> Cursor:
+        """Open a cursor; all cursors of a connection share its transaction."""
+        self.check_open()
+        return Cursor(self)
+
+    def begin(self) -> None:
+        """Begin a transaction now, if none is open; executing does this by itself."""
+        self.check_open()
+        if not self._in_transaction:
+            self.detach_live()
+            self._duck.begin()
+            self._in_transaction = True
+
+    def commit(self) -> None:
+        """Publish the transaction as one snapshot, or none if nothing changed.
+
+        Raises TransactionAborted if a statement ended it earlier, SerializationFailure if
+        another writer came first.  The transaction is over in any case.
+        """
+        self.check_open()
+        if not self._in_transaction:
+            return
+        if self._aborted_by is not None:
+            cause = self._aborted_by
+            self.rollback()
+            raise errors.TransactionAborted(cause) from cause
+        self.detach_live()
+        guarded = self._guarded
+        self._forget_transaction()
+        commit.commit(self._duck, guarded=guarded)
+
+    def rollback(self) -> None:
+        """Undo the transaction; never fails, also if there is none."""
+        if self._closed or not self._in_transaction:
+            return
+        self.detach_live()
+        self._forget_transaction()
+        # What a failing ROLLBACK would undo is gone already: with the backend that died,
+        # or with the statement that ended the transaction.
+        with contextlib.suppress(duckdb.Error):
+            self._duck.rollback()
+
+    def interrupt(self) -> None:
+        """Stop the statement that runs on this connection, from another thread."""
+        self._duck.interrupt()
+
+    def close(self) -> None:
+        """Roll back what is open and close; doing it again is no error."""
+        if self._closed:
+            return
+        self.rollback()
+        self._closed = True
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        self.check_open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None and not self._closed:
+                self.commit()
+        finally:
+            self.close()
+
+    def __del__(self) -> None:
+        # Half-made connections are collected too.
+        if getattr(self, "_session", None) is not None and not self._closed:
+            with contextlib.suppress(Exception):
+                self.close()
+
+    # What follows is for the cursors of this connection.
+
+    def check_open(self) -> None:
+        """Raise ClosedError if this connection was closed."""
+        if self._closed:
+            raise errors.ClosedError("connection")
+
+    @property
+    def duck(self) -> duckdb.DuckDBPyConnection:
+        """The DuckDB connection below, for what this driver does not cover."""
+        return self._duck
+
+    @property
+    def aborted(self) -> bool:
+        """Tell whether a statement ended the transaction, so that only rollback is left."""
+        return self._aborted_by is not None
+
+    def guard(self) -> None:
+        """Let the transaction commit by compare-and-swap only."""
+        self._guarded = True
+
+    @contextlib.contextmanager
+    def one_transaction(self) -> Iterator[None]:
+        """Run several statements in one transaction: the open one, or one for them alone."""
+        own = self._autocommit and not self._in_transaction
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            if own:
+                self.rollback()
+            raise
+        if own:
+            self.commit()
+
+    def send(self, statement: Any, values: Any) -> None:
+        """Execute one statement in the open transaction, if there is one."""
+        if self._aborted_by is not None:
+            raise errors.TransactionAborted(self._aborted_by) from self._aborted_by
+        self.detach_live()
+        try:
+            self._duck.execute(statement, values)
+        except duckdb.Error as error:
+            self.note(error)
+            raise
+
+    def stream(self) -> Result:
+        """Take the result of the last statement, which goes on streaming."""
+        result = Result(self._duck)
+        self._live = weakref.ref(result)
+        return result
+
+    def detach_live(self) -> None:
+        """Make an open result independent of what happens next."""
+        result = None if self._live is None else self._live()
+        self._live = None
+        error = None if result is None else result.detach()
+        if error is not None:
+            self.note(error)
+
+    def note(self, error: BaseException) -> None:
+        """Find out whether ``error`` ended the transaction, and remember it."""
+        if not self._in_transaction or self._aborted_by is not None:
+            return
+        try:
+            self._duck.execute("SELECT 1")
+        except duckdb.Error:
+            self._aborted_by = error
+
+    def _forget_transaction(self) -> None:
+        self._in_transaction = self._guarded = False
+        self._aborted_by = None

@@ -1,0 +1,92 @@
+"""A script: several statements that are one to its user.
+
+What the engine has no statement for (a keyed insert, a merge, RETURNING) is a
+``;``-separated script.  Its text is split by the engine's own parser; a :class:`Script`
+says, in the same order, what each step is for.  The driver runs the steps in one
+transaction and adds up the counts; it knows nothing of keys or merges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+
+class Role(Enum):
+    """What a step's result means."""
+
+    RUN = "its result is ignored"
+    COUNT = "its affected rows are added to the count that the step names"
+    COUNTS = "its rows are (name, number), each added to the count of that name"
+    ROWS = "its rows are the result of the script"
+    CHECK = "any row is a violation; the step says which error that is"
+    DROP = "it removes what the script made, and runs on every way out"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement of a script.
+
+    ``name`` is the count that a COUNT step feeds.  A step with ``when`` runs only if one
+    of the counts it names is above zero.  ``violation`` makes the error of a CHECK step
+    from the rows it found.
+    """
+
+    role: Role = Role.RUN
+    name: str = ""
+    when: tuple[str, ...] = ()
+    violation: Callable[[Sequence[tuple[Any, ...]]], Exception] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a batch: where it goes, and the type its values must fit.
+
+    ``index`` is its place in a parameter set, ``column`` the name of its column in the
+    batch, ``label`` what messages call it.  Without an ``arrow`` type the values decide.
+    """
+
+    index: int
+    column: str
+    label: str
+    arrow: pa.DataType | None = None
+    type_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What the steps of a script are for, and how its parameters become a batch.
+
+    ``batch`` is the name under which the steps know the parameter sets of an
+    ``executemany`` (None: the script takes one set), with a column ``sequence`` that
+    numbers the sets from 0.  ``rowcount`` names the counts whose sum is the cursor's
+    ``rowcount``; ``guarded`` scripts checked keys or change rows, so their commit must
+    not be merged with anybody else's.
+    """
+
+    steps: tuple[Step, ...]
+    batch: str | None = None
+    sequence: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    rowcount: tuple[str, ...] = ()
+    guarded: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a script did: its counts by name, as far as it came."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Add ``counts`` to the ones so far."""
+        for name, number in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + number
+
+    def wants(self, step: Step) -> bool:
+        """Tell whether ``step`` has anything to do."""
+        return not step.when or any(self.counts.get(name) for name in step.when)
