@@ -1,0 +1,1 @@
+"""The SQLAlchemy dialect of a lake."""

@@ -1,0 +1,1 @@
+"""Reading back what a lake holds: names, tables, columns, keys and constraints."""
