@@ -307,19 +307,17 @@ class LakeLocked(LakeUnavailable):
 
 
 class LakeOpenedDifferently(LakeUnavailable):
-    """This process holds the catalog file open with an option that contradicts this one."""
+    """This process holds the catalog file open, with another value of ``option``."""
 
-    def __init__(self, catalog: str, option: str, opened: str, asked: str) -> None:
+    def __init__(self, catalog: str, option: str) -> None:
         super().__init__(
             catalog,
-            f"this process has it open with {option}={opened}, and now asks for "
-            f"{option}={asked}; a DuckDB catalog opens one way at a time: use the same "
-            "options, close the other engine with dispose(), or use a SQLite catalog",
+            f"this process has it open with another {option}, and a DuckDB catalog opens one "
+            "way at a time; use the same options, close the other engine with dispose(), or "
+            "use a SQLite catalog",
         )
-        self.args = (catalog, option, opened, asked)
+        self.args = (catalog, option)
         self.option = option
-        self.opened = opened
-        self.asked = asked
 
 
 class DataPathMismatch(LakeUnavailable):

@@ -90,7 +90,7 @@ def _store(config: LakeConfig) -> list[str]:
 def set_option(duck: duckdb.DuckDBPyConnection, name: str, value: str) -> None:
     """Set an option of DuckDB for all connections of this instance."""
     try:
-        duck.execute(f"SET GLOBAL {identifier(name)} = {literal(value)}")
+        duck.execute(f"SET GLOBAL {identifier(name)} = $1", [value])
     except duckdb.Error as exc:
         raise OptionError(f"duckdb.{name}", str(exc)) from exc
 
@@ -107,7 +107,7 @@ def attach(
     except duckdb.Error as exc:
         # The text of a PostgreSQL failure may quote its connection string.
         raise unavailable(exc, config) from _showable(exc, config)
-    stored = stored_options(duck, config.metadata_catalog)
+    stored = stored_options(duck, config)
     _open_store(duck, config, stored)
     for name, value in config.settings:
         if name.lower() in LOCKING_SETTINGS:
@@ -237,9 +237,19 @@ def _open_store(
         _create_secret(duck, "lake_data", config.storage.kind, parameters)
 
 
-def stored_options(duck: duckdb.DuckDBPyConnection, catalog: str) -> dict[str, str]:
-    """Read what a metadata catalog says of its lake, like ``data_path`` and ``encrypted``."""
-    table = f"{identifier(catalog)}.ducklake_metadata"
+def metadata_table(config: LakeConfig, name: str) -> str:
+    """Name a table of the attached catalog, as SQL.
+
+    A PostgreSQL database may hold several lakes, each in a schema; a bare name would
+    find the one in ``public``.
+    """
+    schema = [config.metadata_schema] if config.metadata_schema else []
+    return ".".join(identifier(part) for part in (config.metadata_catalog, *schema, name))
+
+
+def stored_options(duck: duckdb.DuckDBPyConnection, config: LakeConfig) -> dict[str, str]:
+    """Read what the catalog says of its lake, like ``data_path`` and ``encrypted``."""
+    table = metadata_table(config, "ducklake_metadata")
     return dict(duck.execute(f"SELECT key, value FROM {table} WHERE scope IS NULL").fetchall())
 
 

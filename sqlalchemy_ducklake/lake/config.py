@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from sqlalchemy_ducklake.errors import OptionError
@@ -25,11 +25,12 @@ class LakeConfig:
     """Where a lake keeps its catalog and its data, and how to open it.
 
     ``schema`` is the one connections start in, ``alias`` the name of the lake inside
-    DuckDB.  ``snapshot`` (a number, or a time; a time without a zone is UTC) opens the
-    lake as it was then, which is always read-only; in a DuckDB file it gets an alias of
-    its own, so that it can be open beside the present.  ``settings`` are DuckDB's own,
-    name and value.  ``data_path`` None means: what the catalog says, and for a new lake
-    in a file, a directory beside it.
+    DuckDB.  ``data_path`` None means: what the catalog says, and for a new lake in a
+    file, a directory beside it.  ``snapshot`` (a number, or a time; a time without a
+    zone is UTC) opens the lake as it was then, which is always read-only; in a DuckDB
+    file it gets an alias of its own, so that it can be open beside the present.
+    ``settings`` are DuckDB's own, name and value; they may hold keys, so ``repr()``
+    leaves them out.
     """
 
     catalog: Catalog
@@ -45,7 +46,7 @@ class LakeConfig:
     automatic_migration: bool = False
     create: bool = True
     storage: Storage | None = None
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for option, problem in self._contradictions():
@@ -56,7 +57,11 @@ class LakeConfig:
     @property
     def shares_catalog(self) -> bool:
         """Whether this is a snapshot of a DuckDB file, to be attached beside the present."""
-        return self.snapshot is not None and self.alias == _snapshot_alias(self.snapshot)
+        return (
+            isinstance(self.catalog, DuckDBCatalog)
+            and self.snapshot is not None
+            and self.alias == _snapshot_alias(self.snapshot)
+        )
 
     @property
     def metadata_catalog(self) -> str:

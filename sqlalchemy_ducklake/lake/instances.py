@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -124,41 +124,39 @@ class Instance:
                     self._close()
 
     def _opened(self, config: LakeConfig) -> duckdb.DuckDBPyConnection:
-        if self.duck is None:
-            self._start(config)
-        else:
+        if self.duck is not None:
             self._agree(config)
-        if config.shares_catalog:
-            # Detaching either one takes the catalog from both, so both stay to the end.
-            self._attach(config.present)
-        self._attach(config)
-        assert self.duck is not None
-        return self.duck
-
-    def _attach(self, config: LakeConfig) -> None:
-        assert self.duck is not None
-        if config.alias not in self.attached:
-            self.stored = attach(self.duck, config, read_only=self.read_only)
-            self.attached[config.alias] = config
-
-    def _start(self, config: LakeConfig) -> None:
+            return self._attached(self.duck, config)
         if isinstance(config.catalog, FileCatalog):
             config.catalog.check(may_create=config.create and not config.read_only)
         self.read_only = _opens_read_only(config)
         self.duck = open_instance(config)
+        try:
+            return self._attached(self.duck, config)
+        except BaseException:
+            self._close()  # the next one may come with other options
+            raise
+
+    def _attached(
+        self, duck: duckdb.DuckDBPyConnection, config: LakeConfig
+    ) -> duckdb.DuckDBPyConnection:
+        # Detaching a snapshot takes the catalog from the present too, so both stay to
+        # the end, and the present comes first whoever asks.
+        for wanted in (config.present, config) if config.shares_catalog else (config,):
+            if wanted.alias not in self.attached:
+                self.stored = attach(duck, wanted, read_only=self.read_only)
+                self.attached[wanted.alias] = wanted
+        return duck
 
     def _agree(self, config: LakeConfig) -> None:
         """Refuse what one DuckDB with one attached file cannot do both ways."""
         title = config.catalog.title
-        for opened in self.attached.values():
-            for option in ("settings", "storage", "metadata_catalog"):
-                was, now = getattr(opened, option), getattr(config, option)
-                if was != now:
-                    raise LakeOpenedDifferently(title, option, repr(was), repr(now))
+        for option in _differences(next(iter(self.attached.values())), config):
+            # The values are not told: settings and storage may hold keys.
+            raise LakeOpenedDifferently(title, option)
         if config.snapshot is None and config.read_only != self.read_only:
-            was, now = str(self.read_only).lower(), str(config.read_only).lower()
-            raise LakeOpenedDifferently(title, "read_only", was, now)
-        if config.data_path not in (None, self.stored.get("data_path", config.data_path)):
+            raise LakeOpenedDifferently(title, "read_only")
+        if config.data_path not in (None, self.stored["data_path"]):
             raise DataPathMismatch(title, str(config.data_path))
 
     def _close(self) -> None:
@@ -216,6 +214,14 @@ def _opens_read_only(config: LakeConfig) -> bool:
     if config.snapshot is None:
         return config.read_only
     return isinstance(config.catalog, FileCatalog) and not config.catalog.writable
+
+
+def _differences(opened: LakeConfig, asked: LakeConfig) -> Iterator[str]:
+    if opened.metadata_catalog != asked.metadata_catalog:
+        yield "alias"
+    for option in ("settings", "storage", "data_inlining_row_limit"):
+        if getattr(opened, option) != getattr(asked, option):
+            yield option
 
 
 def _end(
