@@ -5,22 +5,28 @@ own comment, parted from it by a newline, so both survive::
 
     the customer's number⏎sqlalchemy-ducklake:primary-key:v1:0:pk%5Fcustomer
 
+The primary key is on the comments of its columns; every other constraint is in one tag, in
+JSON, behind the comment of the table.
+
 Nothing here knows SQLAlchemy or DuckDB: comments go in, keys come out.  DuckLake keeps a
-column's comment when the column or its table is renamed, so a key follows its columns.
+column's comment when the column or its table is renamed, so a key follows its columns.  The
+JSON holds names, which do not follow; :func:`check_columns` finds those that went stale.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from sqlalchemy_ducklake.errors import MalformedTag, ReservedComment
+from sqlalchemy_ducklake.errors import MalformedTag, ReservedComment, StaleConstraint
 
 NAMESPACE = "sqlalchemy-ducklake:"
 KEY_TAG = f"{NAMESPACE}primary-key:v1:"
+CONSTRAINTS_TAG = f"{NAMESPACE}constraints:v1:"
 FOREIGN_NAMESPACE = "sixb:primary-key:"
 FOREIGN_KEY_TAG = f"{FOREIGN_NAMESPACE}v1:"
 
@@ -138,3 +144,168 @@ def _check_gaps(table: str, found: Mapping[int, str]) -> None:
         if ordinal != expected:
             reason = f"no column of the key has the ordinal {expected}"
             raise MalformedTag(table, found[ordinal], f"{KEY_TAG}{ordinal}", reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """Columns whose values, taken together, no two rows share."""
+
+    columns: tuple[str, ...]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """Columns whose values are in columns of another table.
+
+    Without ``schema`` the other table is in the schema of this one.  ``options`` are
+    those of SQLAlchemy: ``ondelete``, ``onupdate``, ``deferrable``, ``initially``.
+    """
+
+    columns: tuple[str, ...]
+    table: str
+    referred: tuple[str, ...]
+    schema: str | None = None
+    name: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A condition that every row meets, as SQL text."""
+
+    sqltext: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index that was declared; a lake keeps none, but a unique one is a constraint.
+
+    ``columns`` has None where ``expressions`` has more than a column's name.
+    """
+
+    name: str
+    columns: tuple[str | None, ...]
+    unique: bool = False
+    expressions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """What a table promises besides its primary key; ``identity`` holds options by column."""
+
+    unique: tuple[Unique, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    checks: tuple[Check, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    identity: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def unique_keys(self) -> Iterator[Unique]:
+        """Give everything that makes values unique, unique indexes included."""
+        yield from self.unique
+        for index in self.indexes:
+            if index.unique and not index.expressions:
+                yield Unique(tuple(name for name in index.columns if name), index.name)
+
+
+def constraints_tag(said: Constraints) -> str | None:
+    """Return the tag of a table, None if there is nothing to say."""
+    parts: dict[str, Any] = {
+        part: [_said(one) for one in getattr(said, part)]
+        for part in _PARTS
+        if getattr(said, part)
+    }
+    if said.identity:
+        parts["identity"] = said.identity
+    if not parts:
+        return None
+    return CONSTRAINTS_TAG + json.dumps(parts, ensure_ascii=False)
+
+
+def constraints(table: str, comment: str | None) -> Constraints:
+    """Return the constraints in a table's comment.
+
+    Raises MalformedTag for a tag that is not as :func:`constraints_tag` writes it.
+    """
+    _, tag = split_comment(comment)
+    if tag is None:
+        return Constraints()
+    if not tag.startswith(CONSTRAINTS_TAG):
+        reason = f"expected {CONSTRAINTS_TAG}<json>; another version may have written it"
+        raise MalformedTag(table, None, tag, reason)
+    try:
+        return _read(json.loads(tag.removeprefix(CONSTRAINTS_TAG)))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise MalformedTag(table, None, tag, str(error)) from error
+
+
+def check_columns(table: str, said: Constraints, columns: Iterable[str]) -> None:
+    """Raise StaleConstraint if a constraint names a column that the table has not.
+
+    Names are compared as the engine does, without regard to case.
+    """
+    there = {column.lower() for column in columns}
+    for what, column in _named_columns(said):
+        if column.lower() not in there:
+            raise StaleConstraint(table, what, column)
+
+
+_PARTS: Mapping[str, type[Any]] = {
+    "unique": Unique,
+    "foreign_keys": ForeignKey,
+    "checks": Check,
+    "indexes": Index,
+}
+# What JSON has for the fields that are not text.
+_KINDS = {
+    "columns": list,
+    "referred": list,
+    "expressions": list,
+    "options": dict,
+    "unique": bool,
+}
+
+
+def _said(one: Any) -> Mapping[str, Any]:
+    """Return the fields of a constraint that differ from saying nothing."""
+    return {name: value for name, value in asdict(one).items() if value not in _NOTHING}
+
+
+_NOTHING: tuple[Any, ...] = (None, False, (), {})
+
+
+def _read(said: Mapping[str, Any]) -> Constraints:
+    known = dict(said)
+    identity = known.pop("identity", {})
+    parts = {
+        part: tuple(_read_one(_PARTS[part], one) for one in known.pop(part))
+        for part in _PARTS.keys() & known.keys()
+    }
+    if known:
+        raise ValueError(f"unknown parts: {', '.join(sorted(known))}")
+    return Constraints(**parts, identity=dict(identity))
+
+
+def _read_one(kind: Any, said: Mapping[str, Any]) -> Any:
+    for name, value in said.items():
+        if not isinstance(value, _KINDS.get(name, str)):
+            raise TypeError(f"{value!r} cannot be the {name} of {kind.__name__}")
+    return kind(
+        **{name: tuple(one) if type(one) is list else one for name, one in said.items()}
+    )
+
+
+def _named_columns(said: Constraints) -> Iterator[tuple[str, str]]:
+    """Give each column that is named, with what names it."""
+    named: Iterable[tuple[str, Unique | ForeignKey | Index]] = (
+        *(("the unique constraint", one) for one in said.unique),
+        *(("the foreign key", one) for one in said.foreign_keys),
+        *(("the index", one) for one in said.indexes),
+    )
+    for what, one in named:
+        for column in one.columns:
+            if column is not None:
+                yield (what if one.name is None else f"{what} {one.name!r}"), column
+    for column in said.identity:
+        yield "the identity", column
