@@ -299,8 +299,8 @@ class LakeLocked(LakeUnavailable):
         who = "another process" if process is None else f"process {process}"
         super().__init__(
             catalog,
-            f"{who} holds the file, and a DuckDB catalog is for one process at a time; "
-            "close it there, or use a SQLite or PostgreSQL catalog, which several share",
+            f"{who} holds the file; close it there and try again. (A DuckDB catalog is for "
+            "one process at a time; SQLite and PostgreSQL catalogs can be shared.)",
         )
         self.args = (catalog, process)
         self.process = process
@@ -312,9 +312,9 @@ class LakeOpenedDifferently(LakeUnavailable):
     def __init__(self, catalog: str, option: str) -> None:
         super().__init__(
             catalog,
-            f"this process has it open with another {option}, and a DuckDB catalog opens one "
-            "way at a time; use the same options, close the other engine with dispose(), or "
-            "use a SQLite catalog",
+            f"this process has it open, and {option} differs; a DuckDB catalog opens one way "
+            "at a time: use the same options, close the other engine with dispose(), or use "
+            "a SQLite catalog",
         )
         self.args = (catalog, option)
         self.option = option

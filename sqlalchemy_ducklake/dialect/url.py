@@ -189,7 +189,7 @@ class DiscreetURL(URL):
         """Write the URL; the secrets are in it only if asked for."""
         if not hide_password:
             return super().render_as_string(hide_password=False)
-        shown = {name: "***" if _secret(name) else text for name, text in self.query.items()}
+        shown = {name: "hidden" if _secret(name) else text for name, text in self.query.items()}
         return URL(*self._replace(query=immutabledict(shown))).render_as_string()
 
 

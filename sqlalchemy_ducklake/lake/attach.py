@@ -19,8 +19,8 @@ import duckdb
 from sqlalchemy_ducklake.errors import OptionError, SchemaNotFound
 from sqlalchemy_ducklake.lake.catalogs import FileCatalog, PostgresCatalog, SQLiteCatalog
 from sqlalchemy_ducklake.lake.config import LakeConfig
-from sqlalchemy_ducklake.lake.extensions import load_extensions
-from sqlalchemy_ducklake.lake.hints import lacks_data_path, unavailable
+from sqlalchemy_ducklake.lake.extensions import load_extension, load_extensions
+from sqlalchemy_ducklake.lake.hints import lacks_data_path, required_extension, unavailable
 from sqlalchemy_ducklake.lake.storage import store_of
 
 # DuckDB takes these before it starts, and refuses them after.
@@ -36,8 +36,8 @@ STARTUP_SETTINGS = frozenset(
         "python_enable_replacements",
     }
 )
-# These forbid what attaching needs, so they come last.
-LOCKING_SETTINGS = frozenset({"enable_external_access", "lock_configuration"})
+# These forbid what attaching needs, or do what it must not, so they come after it.
+LATE_SETTINGS = ("autoinstall_known_extensions", "enable_external_access", "lock_configuration")
 
 
 def identifier(name: str) -> str:
@@ -52,13 +52,12 @@ def literal(value: str) -> str:
 
 def open_instance(config: LakeConfig) -> duckdb.DuckDBPyConnection:
     """Start a DuckDB with the extensions and settings that the lake needs."""
-    settings = {name.lower(): value for name, value in config.settings}
-    start = {name: value for name, value in settings.items() if name in STARTUP_SETTINGS}
-    duck = _connect({"python_enable_replacements": "false", **start})
+    settings = _lower(config)
+    duck = _connect({name: settings[name] for name in settings.keys() & STARTUP_SETTINGS})
     try:
         load_extensions(duck, ["ducklake", *config.catalog.extensions, *_store(config)])
         for name, value in {**_defaults(), **settings}.items():
-            if name not in STARTUP_SETTINGS | LOCKING_SETTINGS:
+            if name not in STARTUP_SETTINGS and name not in LATE_SETTINGS:
                 set_option(duck, name, value)
     except BaseException:
         duck.close()
@@ -66,9 +65,27 @@ def open_instance(config: LakeConfig) -> duckdb.DuckDBPyConnection:
     return duck
 
 
-def _connect(settings: dict[str, str]) -> duckdb.DuckDBPyConnection:
+def seal(duck: duckdb.DuckDBPyConnection, config: LakeConfig) -> None:
+    """Set what had to wait until the lake is attached."""
+    settings = {"autoinstall_known_extensions": "true", **_lower(config)}
+    for name in LATE_SETTINGS:
+        if name in settings:
+            set_option(duck, name, settings[name])
+
+
+def _lower(config: LakeConfig) -> dict[str, str]:
+    return {name.lower(): value for name, value in config.settings}
+
+
+def _connect(settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+    defaults = {
+        # A misspelled table must not find a Python variable of that name.
+        "python_enable_replacements": "false",
+        # An extension that ATTACH asks for may be in a wheel, so no download before.
+        "autoinstall_known_extensions": "false",
+    }
     try:
-        return duckdb.connect(":memory:", config=dict(settings))
+        return duckdb.connect(":memory:", config={**defaults, **settings})
     except duckdb.Error as exc:
         names = ", ".join(f"duckdb.{name}" for name in settings)
         raise OptionError(names, str(exc)) from exc
@@ -83,7 +100,8 @@ def _defaults() -> dict[str, str]:
 def _store(config: LakeConfig) -> list[str]:
     """Name the extensions that are known to be needed before the catalog is read."""
     _, extension = store_of(config.data_path or "")
-    needed = [extension, "httpfs" if config.encrypted else None]
+    storage = config.storage.extension if config.storage else None
+    needed = (extension, storage, "httpfs" if config.encrypted else None)
     return [name for name in needed if name]
 
 
@@ -109,9 +127,6 @@ def attach(
         raise unavailable(exc, config) from _showable(exc, config)
     stored = stored_options(duck, config)
     _open_store(duck, config, stored)
-    for name, value in config.settings:
-        if name.lower() in LOCKING_SETTINGS:
-            set_option(duck, name, value)
     return stored
 
 
@@ -146,9 +161,18 @@ def _attach_with_data_path(
 def _attach(
     duck: duckdb.DuckDBPyConnection, config: LakeConfig, options: Sequence[tuple[str, str]]
 ) -> None:
+    """Attach; if the lake's data turns out to need another extension, load that first."""
     source = literal(f"ducklake:{_metadata_path(config)}")
     spelled = ", ".join(f"{name} {value}" for name, value in options)
-    duck.execute(f"ATTACH {source} AS {identifier(config.alias)} ({spelled})")
+    statement = f"ATTACH {source} AS {identifier(config.alias)} ({spelled})"
+    try:
+        duck.execute(statement)
+    except duckdb.Error as exc:
+        extension = required_extension(exc)
+        if extension is None:
+            raise
+        load_extension(duck, extension)
+        duck.execute(statement)
 
 
 def _metadata_path(config: LakeConfig) -> str:

@@ -8,6 +8,7 @@ then the plain :class:`LakeUnavailable` with the engine's own words.
 
 from __future__ import annotations
 
+import os
 import re
 
 from sqlalchemy_ducklake.errors import (
@@ -29,7 +30,8 @@ NO_LAKE = "creating a new DuckLake is explicitly disabled"
 NO_DATA_PATH = "data_path is not set"
 NO_SNAPSHOT = "No snapshot found"
 NOT_ENCRYPTED = "Failed to set encryption"
-OPEN_ELSEWHERE_HERE = "Unique file handle conflict"
+OPEN_IN_THIS_PROCESS = "Unique file handle conflict"
+_EXTENSION = re.compile(r"install the required extension '(\w+)'")
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
 
@@ -38,6 +40,8 @@ def unavailable(exc: Exception, config: LakeConfig) -> Exception:
     text, title = str(exc), config.catalog.title
     if FILE_LOCKED in text or SQLITE_LOCKED in text:
         return LakeLocked(title, lock_holder(text))
+    if OPEN_IN_THIS_PROCESS in text:
+        return LakeLocked(title, os.getpid())
     if OTHER_DATA_PATH in text:
         return DataPathMismatch(title, config.data_path or "")
     if OLD_FORMAT in text:
@@ -50,6 +54,12 @@ def unavailable(exc: Exception, config: LakeConfig) -> Exception:
 def lacks_data_path(exc: Exception) -> bool:
     """Tell whether DuckLake asks where the data of a new lake shall go."""
     return NO_DATA_PATH in str(exc)
+
+
+def required_extension(exc: Exception) -> str | None:
+    """Name the extension without which DuckDB cannot read the lake's data path."""
+    found = _EXTENSION.search(str(exc))
+    return found[1] if found else None
 
 
 def lock_holder(text: str) -> int | None:

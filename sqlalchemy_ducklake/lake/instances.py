@@ -25,7 +25,7 @@ from pathlib import Path
 import duckdb
 
 from sqlalchemy_ducklake.errors import DataPathMismatch, LakeOpenedDifferently
-from sqlalchemy_ducklake.lake.attach import attach, detach, open_instance, use
+from sqlalchemy_ducklake.lake.attach import attach, detach, open_instance, seal, use
 from sqlalchemy_ducklake.lake.catalogs import DuckDBCatalog, FileCatalog
 from sqlalchemy_ducklake.lake.config import LakeConfig
 
@@ -132,10 +132,12 @@ class Instance:
         self.read_only = _opens_read_only(config)
         self.duck = open_instance(config)
         try:
-            return self._attached(self.duck, config)
+            self._attached(self.duck, config)
+            seal(self.duck, config)
         except BaseException:
             self._close()  # the next one may come with other options
             raise
+        return self.duck
 
     def _attached(
         self, duck: duckdb.DuckDBPyConnection, config: LakeConfig
@@ -219,7 +221,7 @@ def _opens_read_only(config: LakeConfig) -> bool:
 def _differences(opened: LakeConfig, asked: LakeConfig) -> Iterator[str]:
     if opened.metadata_catalog != asked.metadata_catalog:
         yield "alias"
-    for option in ("settings", "storage", "data_inlining_row_limit"):
+    for option in ("settings", "storage", "metadata_schema", "data_inlining_row_limit"):
         if getattr(opened, option) != getattr(asked, option):
             yield option
 
