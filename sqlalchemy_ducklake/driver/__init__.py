@@ -16,11 +16,14 @@ exceptions.  What a lake has no statement for comes as a :class:`script.Script`.
 from __future__ import annotations
 
 from duckdb import (
+    ConnectionException,
     DatabaseError,
     DataError,
     Error,
+    FatalException,
     IntegrityError,
     InternalError,
+    InternalException,
     NotSupportedError,
     OperationalError,
     ProgrammingError,
@@ -43,13 +46,14 @@ from sqlalchemy_ducklake.driver.types import (
     Timestamp,
     TimestampFromTicks,
 )
-from sqlalchemy_ducklake.errors import InterfaceError
+from sqlalchemy_ducklake.errors import ClosedError, InterfaceError
 from sqlalchemy_ducklake.lake.config import LakeConfig
 from sqlalchemy_ducklake.lake.instances import open_session
 
 __all__ = [
     "BINARY",
     "DATETIME",
+    "LOST_CONNECTION",
     "NUMBER",
     "ROWID",
     "STRING",
@@ -81,6 +85,8 @@ __all__ = [
 apilevel = "2.0"
 #: Threads may share the module, not a connection: each opens its own, on one instance.
 threadsafety = 1
+#: After one of these a connection is of no more use: it is closed, or its instance died.
+LOST_CONNECTION = (FatalException, InternalException, ConnectionException, ClosedError)
 #: ``?``; ``$1`` and ``$name`` work as well.
 paramstyle = "qmark"
 

@@ -9,7 +9,7 @@ hold for a single parameter set, so one row and ten thousand behave alike.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ import pyarrow as pa
 from sqlalchemy_ducklake.driver.script import Parameter, Script
 from sqlalchemy_ducklake.errors import ValueRefused
 
-_Rule = Callable[[Any, pa.DataType], str | None]
+_Rule = Callable[[Any, Any], str | None]
 
 
 def batch_of(script: Script, sets: Sequence[Sequence[Any]]) -> pa.Table:
@@ -40,7 +40,7 @@ def check_set(parameters: Iterable[Parameter], values: Sequence[Any]) -> None:
         _refuse(parameter, [values[parameter.index]])
 
 
-def _array(parameter: Parameter, values: Sequence[Any]) -> pa.Array:
+def _array(parameter: Parameter, values: Sequence[Any]) -> Any:
     if parameter.arrow is None:
         return _inferred(parameter, values)
     kinds = set(map(type, values)) - {type(None)}
@@ -54,7 +54,7 @@ def _array(parameter: Parameter, values: Sequence[Any]) -> pa.Array:
         return _inferred(parameter, values)
 
 
-def _inferred(parameter: Parameter, values: Sequence[Any]) -> pa.Array:
+def _inferred(parameter: Parameter, values: Sequence[Any]) -> Any:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
@@ -89,15 +89,15 @@ def _apply(rule: _Rule, parameter: Parameter, values: Sequence[Any]) -> None:
             raise ValueRefused(parameter.label, parameter.type_name, value, position, reason)
 
 
-def _suspicious(arrow: pa.DataType, values: Sequence[Any], kinds: set[type]) -> bool:
+def _suspicious(arrow: Any, values: Sequence[Any], kinds: set[type]) -> bool:
     """Tell whether Arrow might change one of the values without saying so."""
-    if pa.types.is_timestamp(arrow) and kinds == {datetime.datetime}:
+    if pa.types.is_timestamp(arrow) and kinds == {dt.datetime}:
         naive = {value.tzinfo is None for value in values if value is not None}
         return naive != {arrow.tz is None}
     return any(applies(arrow) and not kinds <= harmless for applies, harmless, _ in _RULES)
 
 
-def _whole_number(value: Any, arrow: pa.DataType) -> str | None:
+def _whole_number(value: Any, arrow: Any) -> str | None:
     if isinstance(value, float | decimal.Decimal) and value != value // 1:
         return "it is not a whole number and would be rounded"
     if isinstance(value, int) and not _fits(value, arrow):
@@ -112,7 +112,7 @@ def _fits(value: int, arrow: pa.DataType) -> bool:
     return -(1 << bits - 1) <= value < 1 << bits - 1
 
 
-def _exact_decimal(value: Any, arrow: pa.DataType) -> str | None:
+def _exact_decimal(value: Any, arrow: Any) -> str | None:
     if isinstance(value, float):
         value = decimal.Decimal(repr(value))
     if not isinstance(value, decimal.Decimal | int):
@@ -133,14 +133,14 @@ def _exact_decimal(value: Any, arrow: pa.DataType) -> str | None:
 _WIDE = decimal.Context(prec=500)
 
 
-def _plain_date(value: Any, _: pa.DataType) -> str | None:
-    if isinstance(value, datetime.datetime) and value.time() != datetime.time():
+def _plain_date(value: Any, _: Any) -> str | None:
+    if isinstance(value, dt.datetime) and value.time() != dt.time():
         return "a DATE would lose the time of day"
     return None
 
 
-def _matching_zone(value: Any, arrow: pa.DataType) -> str | None:
-    if not isinstance(value, datetime.datetime):
+def _matching_zone(value: Any, arrow: Any) -> str | None:
+    if not isinstance(value, dt.datetime):
         return None
     if arrow.tz is None and value.tzinfo is not None:
         return "it has a time zone, which TIMESTAMP would lose; use TIMESTAMP WITH TIME ZONE"
@@ -149,7 +149,7 @@ def _matching_zone(value: Any, arrow: pa.DataType) -> str | None:
     return None
 
 
-def _text(value: Any, _: pa.DataType) -> str | None:
+def _text(value: Any, _: Any) -> str | None:
     if isinstance(value, bytes | bytearray):
         return "it is bytes, not text; decode it first"
     return None
@@ -160,7 +160,7 @@ def _text(value: Any, _: pa.DataType) -> str | None:
 _RULES: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type], _Rule], ...] = (
     (pa.types.is_integer, frozenset({int, bool}), _whole_number),
     (pa.types.is_decimal, frozenset({decimal.Decimal, int}), _exact_decimal),
-    (pa.types.is_date, frozenset({datetime.date}), _plain_date),
+    (pa.types.is_date, frozenset({dt.date}), _plain_date),
     (pa.types.is_timestamp, frozenset(), _matching_zone),
     (pa.types.is_string, frozenset({str}), _text),
 )

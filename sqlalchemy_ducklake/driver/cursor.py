@@ -148,6 +148,7 @@ class Cursor:
 
     def callproc(self, procname: str, parameters: Sequence[Any] = ()) -> None:
         """Refuse: a lake has no stored procedures (PEP 249 makes this optional)."""
+        del parameters
         raise duckdb.NotSupportedError(
             f"a lake has no stored procedures, so {procname!r} cannot be called; "
             "execute CALL for a table function"
@@ -259,7 +260,7 @@ class Cursor:
         batch = batch_of(script, sets)
         duck = self.connection.duck
         self.connection.detach_live()
-        assert script.batch is not None  # noqa: S101 - told to mypy
+        assert script.batch is not None
         duck.register(script.batch, batch)
         try:
             self._run_script(statements, script, _by_name(sets[0]))
@@ -311,9 +312,7 @@ class Cursor:
             self._result.detach_as_rows()
             self.description = self._result.description
 
-    def _drop(
-        self, steps: Sequence[tuple[duckdb.Statement, Step]], *, suppress: bool
-    ) -> None:
+    def _drop(self, steps: Sequence[tuple[duckdb.Statement, Step]], *, suppress: bool) -> None:
         if self.connection.aborted:
             return  # the rollback drops what was made
         for statement, step in steps:
@@ -343,7 +342,7 @@ class Cursor:
 
     def _control(self, query: str) -> None:
         """Let BEGIN, COMMIT and ROLLBACK as text go through the connection's own state."""
-        word = query.split()[0].upper().rstrip(";")
+        word = query.split(maxsplit=1)[0].upper().rstrip(";")
         if word in {"COMMIT", "END"}:
             self.connection.commit()
         elif word in {"ROLLBACK", "ABORT"}:

@@ -6,13 +6,13 @@ Type codes are DuckDB's own types, so their text gives the full type.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
-Date = datetime.date
-Time = datetime.time
-Timestamp = datetime.datetime
+Date = dt.date
+Time = dt.time
+Timestamp = dt.datetime
 
 
 class TypeObject:
@@ -41,9 +41,10 @@ BINARY = TypeObject("BINARY", ("blob", "geometry"))
 NUMBER = TypeObject(
     "NUMBER",
     (
-        "boolean tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint "
-        "uhugeint bignum decimal float double"
-    ).split(),
+        *("boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "bignum"),
+        *("utinyint", "usmallint", "uinteger", "ubigint", "uhugeint"),
+        *("decimal", "float", "double"),
+    ),
 )
 DATETIME = TypeObject(
     "DATETIME",
@@ -61,19 +62,19 @@ def Binary(value: Iterable[int] | bytes) -> bytes:  # noqa: N802 - PEP 249's nam
     return bytes(value)
 
 
-def DateFromTicks(ticks: float) -> datetime.date:  # noqa: N802 - PEP 249's name
+def DateFromTicks(ticks: float) -> dt.date:  # noqa: N802 - PEP 249's name
     """Give the local date of a number of seconds since the epoch."""
-    return Timestamp.fromtimestamp(ticks).date()  # noqa: DTZ006 - PEP 249 says local time
+    return Timestamp.fromtimestamp(ticks).date()
 
 
-def TimeFromTicks(ticks: float) -> datetime.time:  # noqa: N802 - PEP 249's name
+def TimeFromTicks(ticks: float) -> dt.time:  # noqa: N802 - PEP 249's name
     """Give the local time of day of a number of seconds since the epoch."""
-    return Timestamp.fromtimestamp(ticks).time()  # noqa: DTZ006 - PEP 249 says local time
+    return Timestamp.fromtimestamp(ticks).time()
 
 
-def TimestampFromTicks(ticks: float) -> datetime.datetime:  # noqa: N802 - PEP 249's name
+def TimestampFromTicks(ticks: float) -> dt.datetime:  # noqa: N802 - PEP 249's name
     """Give the local date and time of a number of seconds since the epoch."""
-    return Timestamp.fromtimestamp(ticks)  # noqa: DTZ006 - PEP 249 says local time
+    return Timestamp.fromtimestamp(ticks)
 
 
 #: One column of ``cursor.description``: seven items, of which PEP 249 wants two.

@@ -1,0 +1,25 @@
+"""SQLAlchemy on a DuckLake: keys, upserts and migrations on a lakehouse.
+
+    from sqlalchemy import create_engine
+    engine = create_engine("ducklake:///lake.ducklake")
+
+What SQLAlchemy has, it has here too; what a lake needs besides is in this module.  The
+rooms, from the ground up:
+
+    errors · compat                errors with data; the SQLAlchemy version
+    keys · lake                    key tags; what it takes to open a lake
+    constructs · driver            statements that users write; PEP 249
+    merge                          plans: how a keyed write becomes steps
+    dialect                        SQLAlchemy meets DuckLake
+"""
+
+from __future__ import annotations
+
+from sqlalchemy_ducklake import errors
+from sqlalchemy_ducklake.constructs import Insert, insert
+from sqlalchemy_ducklake.dialect.execution import merge_result
+from sqlalchemy_ducklake.merge import MergeResult
+
+__all__ = ["Insert", "MergeResult", "errors", "insert", "merge_result"]
+
+__version__ = "0.1.0"

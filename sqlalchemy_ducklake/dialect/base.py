@@ -1,0 +1,189 @@
+"""The dialect: flags and wiring only.
+
+It builds on SQLAlchemy's default dialect and poses as no other database: DuckDB's
+catalog is not PostgreSQL's, and a lake is less than DuckDB.
+"""
+
+# SQLAlchemy calls its hooks with more than each of them needs.
+# ruff: noqa: ARG002, ARG003
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, cast
+
+from sqlalchemy.engine import URL
+from sqlalchemy.engine.default import DefaultDialect
+from sqlalchemy.engine.interfaces import (
+    BindTyping,
+    ConnectArgsType,
+    DBAPIConnection,
+    DBAPICursor,
+    IsolationLevel,
+)
+from sqlalchemy.pool import Pool, QueuePool
+
+from sqlalchemy_ducklake import driver
+from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
+from sqlalchemy_ducklake.dialect.ddl import DuckLakeDDLCompiler
+from sqlalchemy_ducklake.dialect.execution import DuckLakeExecutionContext
+from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
+from sqlalchemy_ducklake.dialect.reflection.tables import Reflection
+from sqlalchemy_ducklake.dialect.typecompiler import DuckLakeTypeCompiler
+from sqlalchemy_ducklake.dialect.types import COLSPECS
+from sqlalchemy_ducklake.dialect.url import config_from_url
+
+
+class DuckLakeDialect(Reflection, DefaultDialect):
+    """A lake whose catalog is a DuckDB file: ``ducklake:///path/to/lake.ducklake``."""
+
+    name = "ducklake"
+    driver = "duckdb"
+    default_paramstyle = "numeric_dollar"
+    default_schema_name = "main"
+
+    statement_compiler = DuckLakeCompiler
+    ddl_compiler = DuckLakeDDLCompiler
+    type_compiler_cls = DuckLakeTypeCompiler
+    preparer = DuckLakeIdentifierPreparer
+    execution_ctx_cls = DuckLakeExecutionContext
+    colspecs = COLSPECS
+    bind_typing = BindTyping.RENDER_CASTS
+
+    supports_statement_cache = True
+    supports_alter = True
+    supports_comments = inline_comments = True
+    supports_default_values = supports_empty_insert = True
+    supports_default_metavalue = False
+    supports_multivalues_insert = True
+    supports_native_boolean = supports_native_decimal = supports_native_uuid = True
+    supports_native_enum = False
+    supports_sequences = False
+    supports_identity_columns = True
+    supports_sane_rowcount = supports_sane_multi_rowcount = True
+    supports_sane_rowcount_returning = True
+    supports_server_side_cursors = False
+    supports_for_update_of = False
+    supports_is_distinct_from = True
+    tuple_in_values = True
+    div_is_floordiv = False
+    max_identifier_length = 1024
+
+    # RETURNING is ours for any number of parameter sets, in their order; so SQLAlchemy
+    # neither splits batches nor needs sentinel columns to sort them.
+    insert_returning = update_returning = delete_returning = True
+    update_returning_multifrom = delete_returning_multifrom = True
+    insert_executemany_returning = True
+    insert_executemany_returning_sort_by_parameter_order = True
+    update_executemany_returning = delete_executemany_returning = True
+    use_insertmanyvalues = False
+    favor_returning_over_lastrowid = True
+    insert_null_pk_still_autoincrements = True
+    preexecute_autoincrement_sequences = False
+
+    def __init__(
+        self,
+        json_serializer: Callable[[Any], str] | None = None,
+        json_deserializer: Callable[[str], Any] | None = None,
+        paramstyle: Any = "numeric_dollar",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(paramstyle=paramstyle, **kwargs)
+        self._json_serializer = json_serializer
+        self._json_deserializer = json_deserializer
+        self.alias = "lake"
+        self.metadata_schema: str | None = None
+
+    @classmethod
+    def import_dbapi(cls) -> ModuleType:
+        """Give the PEP 249 module."""
+        return driver
+
+    @classmethod
+    def get_pool_class(cls, url: URL) -> type[Pool]:
+        """Pool connections: each is a cursor of one shared DuckDB instance."""
+        return QueuePool
+
+    def create_connect_args(self, url: URL) -> ConnectArgsType:
+        """Turn the URL into the configuration of the lake."""
+        config = config_from_url(url)
+        self.alias = config.alias
+        self.metadata_schema = config.metadata_schema
+        self.default_schema_name = config.schema
+        return cast("ConnectArgsType", ((config,), {}))
+
+    def do_ping(self, dbapi_connection: DBAPIConnection) -> bool:
+        """Ask the engine for nothing."""
+        dbapi_connection.cursor().execute("SELECT 1")
+        return True
+
+    def is_disconnect(self, e: Exception, connection: Any, cursor: Any) -> bool:
+        """Tell whether the connection, or its whole DuckDB instance, is beyond use."""
+        return isinstance(e, driver.LOST_CONNECTION)
+
+    def get_isolation_level_values(
+        self, dbapi_connection: DBAPIConnection
+    ) -> Sequence[IsolationLevel]:
+        """Name what a lake offers: one snapshot for a transaction, or for a statement."""
+        return cast("Sequence[IsolationLevel]", ("SNAPSHOT", "AUTOCOMMIT"))
+
+    def get_isolation_level(self, dbapi_connection: DBAPIConnection) -> IsolationLevel:
+        """Tell the level of a connection."""
+        autocommit = getattr(dbapi_connection, "autocommit", False)
+        return cast("IsolationLevel", "AUTOCOMMIT" if autocommit else "SNAPSHOT")
+
+    def set_isolation_level(
+        self, dbapi_connection: DBAPIConnection, level: IsolationLevel
+    ) -> None:
+        """Set the level of a connection."""
+        cast("driver.Connection", dbapi_connection).autocommit = level == "AUTOCOMMIT"
+
+    def do_execute(
+        self,
+        cursor: DBAPICursor,
+        statement: str,
+        parameters: Any,
+        context: Any = None,
+    ) -> None:
+        """Execute one parameter set."""
+        script = None if context is None else context.script
+        cast("driver.Cursor", cursor).execute(statement, parameters or (), script=script)
+
+    def do_executemany(
+        self,
+        cursor: DBAPICursor,
+        statement: str,
+        parameters: Any,
+        context: Any = None,
+    ) -> None:
+        """Execute all parameter sets at once, if the statement was compiled for that."""
+        script = None if context is None else context.script
+        cast("driver.Cursor", cursor).executemany(statement, parameters, script=script)
+
+    def do_execute_no_params(
+        self,
+        cursor: DBAPICursor,
+        statement: str,
+        context: Any = None,
+    ) -> None:
+        """Execute a text as it is."""
+        cursor.execute(statement)
+
+    def _get_server_version_info(self, connection: Any) -> tuple[int, ...]:
+        text: Mapping[int, str] = connection.exec_driver_sql("SELECT version()").first()
+        return tuple(int(part) for part in text[0].removeprefix("v").split("-")[0].split("."))
+
+
+class DuckLakeSQLiteDialect(DuckLakeDialect):
+    """A lake whose catalog is a SQLite file: ``ducklake+sqlite:///path/to/lake.sqlite``."""
+
+    driver = "sqlite"
+    supports_statement_cache = True
+
+
+class DuckLakePostgreSQLDialect(DuckLakeDialect):
+    """A lake whose catalog is in PostgreSQL: ``ducklake+postgresql://user:pw@host/db``."""
+
+    driver = "postgresql"
+    supports_statement_cache = True

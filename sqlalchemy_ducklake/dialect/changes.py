@@ -1,0 +1,188 @@
+"""UPDATE and DELETE with RETURNING, from many parameter sets, or of keys."""
+
+# What SQLAlchemy gives a compiler are private parts of its statements.
+# ruff: noqa: SLF001
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.sql import crud
+from sqlalchemy.sql.schema import Table
+
+from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
+from sqlalchemy_ducklake.driver.script import Role, Step
+from sqlalchemy_ducklake.merge import rows, staging
+from sqlalchemy_ducklake.merge.checks import keys_of, primary_key_of
+
+_DELETED = Step(Role.COUNT, "deleted")
+
+
+class ChangeCompiler(ScriptCompiler):
+    """Compiles UPDATE and DELETE."""
+
+    def visit_update(self, update_stmt: Any, visiting_cte: Any = None, **kw: Any) -> str:
+        """UPDATE, in steps if keys change, rows are returned or there are many sets."""
+        if visiting_cte is not None or self.stack:
+            return super().visit_update(update_stmt, visiting_cte, **kw)
+        state = update_stmt._compile_state_factory(update_stmt, self, **kw)
+        if not (
+            self.for_executemany or self.returns(state.statement) or self._moves_keys(state)
+        ):
+            return super().visit_update(update_stmt, **kw)
+        self.isupdate = True
+        with self.data_change(state, state.statement.table, *state._extra_froms):
+            return self._update(state, **kw)
+
+    def visit_delete(self, delete_stmt: Any, visiting_cte: Any = None, **kw: Any) -> str:
+        """DELETE, in steps if rows are returned or there are many parameter sets."""
+        if visiting_cte is not None or self.stack:
+            return str(super().visit_delete(delete_stmt, visiting_cte, **kw))
+        state = delete_stmt._compile_state_factory(delete_stmt, self, **kw)
+        if not (self.for_executemany or self.returns(state.statement)):
+            return str(super().visit_delete(delete_stmt, **kw))
+        self.isdelete = True
+        with self.data_change(state, state.statement.table, *state._extra_froms):
+            return self._delete(state, **kw)
+
+    def _moves_keys(self, state: Any) -> bool:
+        """Tell whether a column of a key may be assigned."""
+        target = state.statement.table
+        assigned = set(self.column_keys or ())
+        assigned |= {getattr(key, "key", key) for key in state._dict_parameters or ()}
+        return any(column.key in assigned for key in keys_of(target) for column in key.columns)
+
+    def _update(self, state: Any, **kw: Any) -> str:
+        statement = state.statement
+        target = statement.table
+        params = crud._get_crud_params(self, statement, state, True, **kw).single_params
+        self.store_binds(params)
+        assigned = [column for column, *_ in params]
+        names = {column.name for column in assigned}
+        keys = [key for key in keys_of(target) if names & {c.name for c in key.columns}]
+        plan = rows.RowsPlan(target, _located(target, names), assigned, keys)
+        returned, others = self._returned_rows(statement, plan)
+        new = [
+            f"{text} AS {self.preparer.quote(rows.new_name(column.name))}"
+            for column, _, text, _ in params
+        ]
+        stage = self._stage(state, plan, [*new, *others], **kw)
+        last = self.planned([plan.keep_last()]) if self._may_repeat(state) else []
+        steps = [
+            (stage, Step()),
+            *self.planned([plan.count()]),
+            *last,
+            *self.planned([*plan.check_keys(), plan.update()]),
+            *returned,
+            *self.planned([staging.drop_stage(plan.stage)]),
+        ]
+        return self.finish_script(steps, rowcount=(rows.MATCHED,))
+
+    def _delete(self, state: Any, **kw: Any) -> str:
+        statement = state.statement
+        crud._get_crud_params(self, statement, state, True, **kw)
+        if not (self.implicit_returning or statement._returning):
+            return self.finish_script(
+                [(self._delete_batch(state, **kw), _DELETED)], rowcount=("deleted",)
+            )
+        plan = rows.RowsPlan(statement.table, _located(statement.table, set()))
+        columns = self.tables([statement.table], **kw) + ".*"
+        returned, others = self._returned_rows(statement, plan, gone=True)
+        stage = self._stage(state, plan, [columns, *others], bare=True, **kw)
+        last = self.planned([plan.keep_last()]) if self._may_repeat(state) else []
+        steps = [
+            (stage, Step()),
+            *last,
+            *self.planned([plan.count(), plan.delete()]),
+            *returned,
+            *self.planned([staging.drop_stage(plan.stage)]),
+        ]
+        return self.finish_script(steps, rowcount=(rows.MATCHED,))
+
+    def _may_repeat(self, state: Any) -> bool:
+        """Tell whether a row can be staged more than once."""
+        return self.for_executemany or bool(state._extra_froms)
+
+    def _stage(
+        self,
+        state: Any,
+        plan: rows.RowsPlan,
+        values: Sequence[str],
+        *,
+        bare: bool = False,
+        **kw: Any,
+    ) -> str:
+        """CREATE OR REPLACE TEMP TABLE <stage> AS SELECT <rows> FROM <tables> WHERE <where>."""
+        quote = self.preparer.quote
+        target = self.tables([plan.target], **kw)
+        place = f"{self.batch_name}.{quote(staging.SEQUENCE)}" if self.for_executemany else "0"
+        kept = [] if bare else [f"{target}.{quote(each.name)}" for each in plan.staged]
+        columns = [
+            f"{target}.rowid AS {quote(staging.ROW_ID)}",
+            f"{place} AS {quote(staging.SEQUENCE)}",
+            *kept,
+            *values,
+        ]
+        source = self._from(state, **kw)
+        where = self._where(state.statement, **kw)
+        with_ = self.common_table_expressions()
+        stage = self.preparer.format_table(plan.stage)
+        return (
+            f"CREATE OR REPLACE TEMP TABLE {stage} AS {with_}SELECT {', '.join(columns)} "
+            f"FROM {source}{where}"
+        )
+
+    def _from(self, state: Any, **kw: Any) -> str:
+        target = self.tables([state.statement.table], **kw)
+        return ", ".join([target, *self._other_sources(state, **kw)])
+
+    def _other_sources(self, state: Any, **kw: Any) -> list[str]:
+        sources = [self.batch_name] if self.for_executemany else []
+        if state._extra_froms:
+            sources.append(self.tables(state._extra_froms, **kw))
+        return sources
+
+    def _where(self, statement: Any, **kw: Any) -> str:
+        criteria = statement._where_criteria
+        if not criteria:
+            return ""
+        return f" WHERE {self._generate_delimited_and_list(criteria, **kw)}"
+
+    def _delete_batch(self, state: Any, **kw: Any) -> str:
+        """DELETE the rows that any parameter set speaks of, each once."""
+        sources = ", ".join(self._other_sources(state, **kw))
+        where = self._where(state.statement, **kw)
+        table = self.tables([state.statement.table], **kw)
+        with_ = self.common_table_expressions()
+        return f"{with_}DELETE FROM {table} WHERE EXISTS (SELECT 1 FROM {sources}{where})"
+
+    def _returned_rows(
+        self, statement: Any, plan: rows.RowsPlan, *, gone: bool = False
+    ) -> tuple[list[TextStep], list[str]]:
+        """SELECT the rows after an UPDATE from the table, after a DELETE from the stage."""
+        if not (self.implicit_returning or statement._returning):
+            return [], []
+        stage = self.preparer.format_table(plan.stage)
+        target = self.preparer.format_table(statement.table)
+        columns, returned = self.returned_columns(statement, stage if gone else target)
+        matches = self.expression(plan.matches(), statement.table, plan.stage)
+        source = stage if gone else f"{target} JOIN {stage} ON {matches}"
+        place = f"{stage}.{self.preparer.quote(staging.SEQUENCE)}"
+        if self.batch_name in columns:
+            sequence = self.preparer.quote(staging.SEQUENCE)
+            source += f" JOIN {self.batch_name} ON {self.batch_name}.{sequence} = {place}"
+        text = f"SELECT {columns} FROM {source} ORDER BY {place}"
+        others = [
+            f"{other} AS {self.preparer.quote(returned.stage(other))}"
+            for other in returned.others
+        ]
+        return [(text, Step(Role.ROWS))], others
+
+
+def _located(target: Any, assigned: set[str]) -> list[Any]:
+    """Give the key by which rows are found again, if the statement leaves it alone."""
+    key = primary_key_of(target) if isinstance(target, Table) else None
+    if key is None or any(column.name in assigned for column in key.columns):
+        return []
+    return list(key.columns)

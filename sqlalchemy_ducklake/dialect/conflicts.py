@@ -1,0 +1,108 @@
+"""From an ON CONFLICT clause to the plan of a merge: names become columns of the table."""
+
+# What SQLAlchemy gives a compiler are private parts of its statements.
+# ruff: noqa: SLF001, PLW2901
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Column, exc
+from sqlalchemy.sql.elements import BindParameter, ColumnElement
+from sqlalchemy.sql.selectable import FromClause, TableClause
+
+from sqlalchemy_ducklake.constructs.insert import OnConflict
+from sqlalchemy_ducklake.merge.checks import Key, keys_of
+from sqlalchemy_ducklake.merge.upsert import UpsertPlan
+
+
+def upsert_plan(
+    conflict: OnConflict,
+    target: FromClause,
+    stage: TableClause,
+    columns: Sequence[Column[Any]],
+    allocated: Column[Any] | None,
+    *,
+    single: bool,
+) -> UpsertPlan:
+    """Plan an INSERT … ON CONFLICT.
+
+    Raises CompileError if the conflict target is no key, or a key would be assigned.
+    """
+    key = _conflict_key(conflict, target)
+    given = {column.name for column in columns}
+    missing = [column.name for column in key.columns if column.name not in given]
+    if missing:
+        raise exc.CompileError(
+            f"INSERT … ON CONFLICT into {target} gives no value for {missing} of its key "
+            f"({', '.join(column.name for column in key.columns)})"
+        )
+    assignments = None
+    if conflict.action == "update":
+        assignments = _assignments(conflict, target, key, columns)
+    return UpsertPlan(
+        target=target,
+        stage=stage,
+        key=key,
+        columns=columns,
+        assignments=assignments,
+        where=conflict.where,
+        excluded=conflict.excluded,
+        allocated=allocated,
+        single=single,
+    )
+
+
+def _conflict_key(conflict: OnConflict, target: FromClause) -> Key:
+    keys = keys_of(target)
+    if conflict.constraint is not None:
+        found = [key for key in keys if key.name == conflict.constraint]
+        wanted = f"constraint {conflict.constraint!r}"
+    elif conflict.index_elements is not None:
+        names = set(conflict.index_elements)
+        found = [key for key in keys if {column.name for column in key.columns} == names]
+        wanted = f"key on ({', '.join(conflict.index_elements)})"
+    else:
+        found = [key for key in keys if key.primary]
+        wanted = "primary key"
+    if not found:
+        known = ["(" + ", ".join(column.name for column in key.columns) + ")" for key in keys]
+        raise exc.CompileError(
+            f"{target} has no {wanted} for ON CONFLICT; its keys are: "
+            f"{', '.join(known) or 'none, declare a PrimaryKeyConstraint on the Table'}"
+        )
+    return found[0]
+
+
+def _assignments(
+    conflict: OnConflict, target: FromClause, key: Key, columns: Sequence[Column[Any]]
+) -> Mapping[str, ColumnElement[Any]]:
+    in_key = {column.name for column in key.columns}
+    if conflict.assignments is None:
+        names = [column.name for column in columns if column.name not in in_key]
+        return {name: conflict.excluded.c[name] for name in names}
+    by_name = {each.name: each for each in target.c}
+    values = {}
+    for name, value in conflict.assignments.items():
+        column = target.c.get(name, by_name.get(name))
+        if column is None:
+            raise exc.CompileError(f"{target} has no column {name!r} to set")
+        if column.name in in_key:
+            if _is_same_column(value, conflict, column):
+                continue  # the key equals itself by definition of the conflict
+            raise exc.CompileError(
+                f"ON CONFLICT … DO UPDATE cannot assign {column.name!r}, which is part of "
+                "the key it looks for; delete the row and insert another"
+            )
+        if isinstance(value, BindParameter) and value.type._isnull:
+            value = value._with_binary_element_type(column.type)
+        values[column.name] = value
+    return values
+
+
+def _is_same_column(value: Any, conflict: OnConflict, column: Any) -> bool:
+    return (
+        getattr(value, "table", None) in (conflict.excluded, column.table)
+        and value.name == column.name
+    )

@@ -1,0 +1,44 @@
+"""How a compiled statement reaches the driver, and what it tells afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import exc
+from sqlalchemy.engine import CursorResult, Result
+from sqlalchemy.engine.default import DefaultExecutionContext
+
+from sqlalchemy_ducklake.driver.script import Script
+from sqlalchemy_ducklake.merge.result import MergeResult
+
+
+class DuckLakeExecutionContext(DefaultExecutionContext):
+    """One execution of a statement."""
+
+    merge_result: MergeResult | None = None
+
+    @property
+    def script(self) -> Script | None:
+        """The script of the statement; None if it is one statement to the engine."""
+        return getattr(self.compiled, "script", None)
+
+    def post_exec(self) -> None:
+        """Keep what the script counted."""
+        counts = getattr(self.cursor, "counts", None)
+        if counts:
+            self.merge_result = MergeResult.from_counts(counts)
+
+
+def merge_result(result: Result[Any]) -> MergeResult:
+    """Tell what the INSERT … ON CONFLICT or merge behind a result did.
+
+    Raises InvalidRequestError for the result of any other statement.
+    """
+    cursor_result = getattr(result, "raw", result)
+    context = cursor_result.context if isinstance(cursor_result, CursorResult) else None
+    found = context.merge_result if isinstance(context, DuckLakeExecutionContext) else None
+    if found is None:
+        raise exc.InvalidRequestError(
+            "this is not the result of a keyed write on a lake, so it has no merge result"
+        )
+    return found

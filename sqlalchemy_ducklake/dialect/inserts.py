@@ -1,0 +1,221 @@
+"""INSERT into tables with keys, from many parameter sets, with RETURNING or ON CONFLICT."""
+
+# What SQLAlchemy gives a compiler are private parts of its statements.
+# ruff: noqa: SLF001
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Column, exc
+from sqlalchemy.sql import crud
+from sqlalchemy.sql.ddl import CreateTable
+from sqlalchemy.sql.schema import Table
+from sqlalchemy.sql.selectable import FromClause, TableClause
+
+from sqlalchemy_ducklake.dialect.conflicts import upsert_plan
+from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
+from sqlalchemy_ducklake.driver.script import Role, Step
+from sqlalchemy_ducklake.merge import staging
+from sqlalchemy_ducklake.merge.checks import Key, keys_of
+from sqlalchemy_ducklake.merge.insert import InsertPlan
+from sqlalchemy_ducklake.merge.upsert import UpsertPlan
+
+_INSERTED = Step(Role.COUNT, "inserted")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an INSERT gives: columns with the text of their values, row by row.
+
+    ``select`` is the text of the query that gives the rows, or None; ``defaults`` are
+    the columns that take a server default, with its text.
+    """
+
+    target: FromClause
+    columns: Sequence[Any]
+    rows: Sequence[Sequence[str]]
+    select: str | None
+    defaults: Sequence[tuple[Column[Any], str]]
+    allocated: Column[Any] | None
+
+    @property
+    def stored(self) -> list[Any]:
+        """Give the columns that get a value, each once."""
+        more = [column for column, _ in self.defaults]
+        allocated = [] if self.allocated is None else [self.allocated]
+        return list(dict.fromkeys([*self.columns, *more, *allocated]))
+
+
+class InsertCompiler(ScriptCompiler):
+    """Compiles INSERT."""
+
+    def visit_insert(
+        self,
+        insert_stmt: Any,
+        visited_bindparam: Any = None,
+        visiting_cte: Any = None,
+        **kw: Any,
+    ) -> str:
+        """INSERT, in steps if there are keys to check or rows to return."""
+        if visiting_cte is not None or self.stack:
+            return str(super().visit_insert(insert_stmt, visited_bindparam, visiting_cte, **kw))
+        # Only now is the statement complete: the ORM adds RETURNING at this point.
+        state = insert_stmt._compile_state_factory(insert_stmt, self, **kw)
+        if self._stays_one_insert(state.statement):
+            return str(super().visit_insert(insert_stmt, **kw))
+        self.isinsert = True
+        with self.data_change(state, state.statement.table):
+            return self._insert(state, **kw)
+
+    def _stays_one_insert(self, statement: Any) -> bool:
+        return not (
+            self.for_executemany
+            or self.returns(statement)
+            or statement._post_values_clause is not None
+            or keys_of(statement.table)
+        )
+
+    def _insert(self, state: Any, **kw: Any) -> str:
+        statement = state.statement
+        given = self._given(state, **kw)
+        keys = keys_of(statement.table)
+        returns = bool(self.implicit_returning or statement._returning)
+        conflict = statement._post_values_clause
+        if not (keys or returns or conflict is not None) and given.columns:
+            text = self._append(statement.table, given)
+            return self.finish_script(
+                [(text, _INSERTED)], rowcount=("inserted",), guarded=False
+            )
+        staged = _staged(given, keys, whole=returns)
+        stage = staging.rows_stage(staged)
+        single = not self.for_executemany and given.select is None and len(given.rows) == 1
+        plan: InsertPlan | UpsertPlan
+        if conflict is None:
+            plan = InsertPlan(given.target, stage, keys, given.stored, given.allocated, single)
+        else:
+            plan = upsert_plan(
+                conflict, given.target, stage, given.stored, given.allocated, single=single
+            )
+        # RETURNING is compiled before the steps: what it adds to the statement, they need.
+        returned = [self._return(statement, plan)] if returns else []
+        steps = [
+            *self.planned([staging.make_rows_stage(stage, staged)]),
+            (self._fill(stage, given), Step()),
+            *self.planned(plan.steps()),
+            *returned,
+            *self.planned([*plan.drops(), staging.drop_stage(stage)]),
+        ]
+        return self.finish_script(steps, rowcount=("inserted", "updated"))
+
+    def _given(self, state: Any, **kw: Any) -> Given:
+        """Let SQLAlchemy work out columns, values and defaults."""
+        statement = state.statement
+        target = statement.table
+        params = crud._get_crud_params(self, statement, state, True, **kw)
+        self.store_binds(params.single_params)
+        for row in params.all_multi_params:
+            self.store_binds(row)
+        columns = [each[0] for each in params.single_params]
+        rows = params.all_multi_params or [params.single_params]
+        select = None
+        if statement.select is not None:
+            entry: Any = self.stack[-1]
+            select = self.process(entry["insert_from_select"], insert_into=True, **kw)
+        return Given(
+            target,
+            columns,
+            [[text for _, _, text, _ in row] for row in rows],
+            select,
+            self._server_defaults(target, columns),
+            _allocated(target, columns),
+        )
+
+    def _server_defaults(
+        self, target: FromClause, columns: Sequence[Any]
+    ) -> list[tuple[Column[Any], str]]:
+        """Evaluate defaults while staging, so that they are stored and returned alike."""
+        if not isinstance(target, Table):
+            return []
+        given = {column.name for column in columns}
+        ddl = self.dialect.ddl_compiler(self.dialect, CreateTable(target))
+        texts = {
+            column: ddl.get_column_default_string(column)
+            for column in target.c
+            if column.server_default is not None and column.name not in given
+        }
+        return [(column, text) for column, text in texts.items() if text is not None]
+
+    def _append(self, target: FromClause, given: Given) -> str:
+        """Insert the batch as it is: the engine keeps its order."""
+        names = ", ".join(self.preparer.quote(column.name) for column in given.columns)
+        values = ", ".join(given.rows[0])
+        table = self.preparer.format_table(target)
+        return f"INSERT INTO {table} ({names}) SELECT {values} FROM {self.batch_name}"
+
+    def _fill(self, stage: TableClause, given: Given) -> str:
+        """INSERT INTO <stage> (<columns>, <sequence>, <first>) <the given rows>."""
+        defaults = [text for _, text in given.defaults]
+        columns = [*given.columns, *(column for column, _ in given.defaults)]
+        names = [column.name for column in columns]
+        quoted = map(self.preparer.quote, (*names, staging.SEQUENCE, staging.FIRST))
+        into = f"INSERT INTO {self.preparer.format_table(stage)} ({', '.join(quoted)})"
+        if given.select is not None:
+            number = "row_number() OVER () - 1"
+            rest = ", ".join((*defaults, number, number))
+            with_ = self.common_table_expressions()
+            return f"{into} {with_}SELECT given.*, {rest} FROM ({given.select}) AS given"
+        if self.for_executemany:
+            place = f"{self.batch_name}.{self.preparer.quote(staging.SEQUENCE)}"
+            values = ", ".join((*given.rows[0], *defaults, place, place))
+            with_ = self.common_table_expressions()
+            return f"{into} {with_}SELECT {values} FROM {self.batch_name}"
+        rows = [
+            f"({', '.join((*row, *defaults, str(place), str(place)))})"
+            for place, row in enumerate(given.rows)
+        ]
+        return f"{into} {self.common_table_expressions()}VALUES {', '.join(rows)}"
+
+    def _return(self, statement: Any, plan: InsertPlan | UpsertPlan) -> TextStep:
+        """SELECT the returned columns in the order of the given rows."""
+        stage = self.preparer.format_table(plan.stage)
+        name = self.preparer.quote(statement.table.name)
+        sequence = self.preparer.quote(staging.SEQUENCE)
+        if isinstance(plan, InsertPlan):
+            columns, _ = self.returned_columns(statement, name)
+            source, order = f"{stage} AS {name}", f"{name}.{sequence}"
+        else:
+            target = self.preparer.format_table(statement.table)
+            columns, _ = self.returned_columns(statement, target)
+            found = self.expression(plan.returned(), statement.table, plan.stage)
+            source = f"{target} JOIN {stage} ON {found}"
+            order = f"{stage}.{sequence}"
+        if self.batch_name in columns:
+            # A parameter inside RETURNING belongs to its own parameter set.
+            place = f"{self.batch_name}.{sequence}"
+            source += f" JOIN {self.batch_name} ON {place} = {order}"
+        return f"SELECT {columns} FROM {source} ORDER BY {order}", Step(Role.ROWS)
+
+
+def _allocated(target: FromClause, columns: Sequence[Any]) -> Column[Any] | None:
+    """Give the integer key that is counted up, if a table has one."""
+    if not isinstance(target, Table):
+        return None
+    column = target._autoincrement_column
+    if column is None or (column.default is not None and column in columns):
+        return None
+    return column
+
+
+def _staged(given: Given, keys: Sequence[Key], *, whole: bool) -> list[Any]:
+    """Give the columns that the stage needs: all of them if rows are returned."""
+    if whole:
+        return list(given.target.c)
+    key_columns = [column for key in keys for column in key.columns]
+    by_name = {column.name: column for column in (*given.stored, *key_columns)}
+    unknown = by_name.keys() - {column.name for column in given.target.c}
+    if unknown:
+        raise exc.CompileError(f"{given.target} has no column {sorted(unknown)}")
+    return [column for column in given.target.c if column.name in by_name]

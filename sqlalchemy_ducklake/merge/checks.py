@@ -1,0 +1,131 @@
+"""What a script makes sure of before it writes, by SELECT.
+
+A violation that the engine finds aborts the transaction; one that a SELECT finds leaves it
+usable.  Each check gives up to three examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    UniqueConstraint,
+    and_,
+    func,
+    or_,
+    select,
+    union_all,
+)
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.sql.schema import Table
+from sqlalchemy.sql.selectable import FromClause, SelectBase, TableClause
+
+from sqlalchemy_ducklake.driver.script import Role, Step
+from sqlalchemy_ducklake.errors import KeyViolation, NullKey
+from sqlalchemy_ducklake.merge.steps import PlannedStep, constant
+
+_EXAMPLES: ColumnElement[Any] = constant(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A primary or unique key of a table."""
+
+    table: str
+    name: str | None
+    columns: tuple[Column[Any], ...]
+    primary: bool = False
+
+    def within(self, source: FromClause) -> list[ColumnElement[Any]]:
+        """Give the columns of this key in another table that has them."""
+        return [source.c[column.name] for column in self.columns]
+
+    def matches(self, left: FromClause, right: FromClause) -> ColumnElement[bool]:
+        """Say that two rows have the same value of this key."""
+        pairs = zip(self.within(left), self.within(right), strict=True)
+        return and_(*(one == other for one, other in pairs))
+
+
+def keys_of(target: FromClause) -> list[Key]:
+    """Give the keys of a table, the primary key first; a lightweight table has none."""
+    if not isinstance(target, Table):
+        return []
+    return list(_keys(target))
+
+
+def primary_key_of(target: FromClause) -> Key | None:
+    """Give the primary key of a table, None without one."""
+    return next((key for key in keys_of(target) if key.primary), None)
+
+
+def _keys(target: Table) -> Iterator[Key]:
+    columns = tuple(target.primary_key.columns)
+    if columns:
+        yield Key(target.name, _name(target.primary_key.name), columns, primary=True)
+    unique = [each for each in target.constraints if isinstance(each, UniqueConstraint)]
+    for constraint in sorted(unique, key=lambda each: [c.name for c in each.columns]):
+        yield Key(target.name, _name(constraint.name), tuple(constraint.columns))
+    for index in sorted(target.indexes, key=lambda each: str(each.name)):
+        if index.unique:
+            yield Key(target.name, _name(index.name), tuple(index.columns))
+
+
+def _name(name: Any) -> str | None:
+    return name if isinstance(name, str) else None
+
+
+def no_null(key: Key, stage: TableClause) -> Iterator[PlannedStep]:
+    """Refuse rows that have NULL in a column of the primary key."""
+    columns = key.within(stage)
+    rows = select(*columns).where(or_(*(column.is_(None) for column in columns)))
+    names = tuple(column.name for column in key.columns)
+    yield _check(rows.limit(_EXAMPLES), partial(_null_key, key.table, names))
+
+
+def not_twice(key: Key, stage: TableClause) -> SelectBase:
+    """Select the values of a key that the stage holds more than once."""
+    columns = key.within(stage)
+    return (
+        select(*columns)
+        .where(*(column.is_not(None) for column in columns))
+        .group_by(*columns)
+        .having(func.count() > constant(1))
+    )
+
+
+def not_there(key: Key, stage: TableClause, target: FromClause) -> SelectBase:
+    """Select the values of a key that the stage holds and the target has already."""
+    # The target is the probe side: the engine prunes its files by what is staged.
+    return select(*key.within(target)).select_from(
+        target.join(stage, key.matches(target, stage))
+    )
+
+
+def violation(key: Key, rows: Sequence[SelectBase]) -> PlannedStep:
+    """Check that none of the selects finds a value of the key."""
+    found = rows[0] if len(rows) == 1 else union_all(*rows)
+    examples = select(found.subquery("found")).limit(_EXAMPLES)
+    names = tuple(column.name for column in key.columns)
+    return _check(examples, partial(_key_violation, key.table, key.name, names))
+
+
+def _check(
+    rows: SelectBase, error: Callable[[Sequence[tuple[Any, ...]]], Exception]
+) -> PlannedStep:
+    return PlannedStep(rows, Step(Role.CHECK, violation=error))
+
+
+def _null_key(
+    table: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
+) -> Exception:
+    return NullKey(table, columns[rows[0].index(None)], columns)
+
+
+def _key_violation(
+    table: str, name: str | None, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
+) -> Exception:
+    return KeyViolation(table, name, columns, tuple(rows))

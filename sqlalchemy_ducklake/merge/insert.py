@@ -1,0 +1,80 @@
+"""The plan of an INSERT into a table that has keys, or that returns rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Column, and_, func, select
+from sqlalchemy.sql.selectable import FromClause, TableClause
+
+from sqlalchemy_ducklake.driver.script import Role, Step
+from sqlalchemy_ducklake.merge.checks import Key, no_null, not_there, not_twice, violation
+from sqlalchemy_ducklake.merge.staging import SEQUENCE
+from sqlalchemy_ducklake.merge.steps import AppendRows, ChangeRows, PlannedStep, constant
+
+
+@dataclass(frozen=True, slots=True)
+class InsertPlan:
+    """An INSERT as steps; the first of them, filling the stage, is the compiler's.
+
+    ``columns`` are the ones that get values, ``allocated`` is the integer key that is
+    counted up where a row has none, ``single`` says that there is one row only.
+    """
+
+    target: FromClause
+    stage: TableClause
+    keys: Sequence[Key]
+    columns: Sequence[Column[Any]]
+    allocated: Column[Any] | None
+    single: bool
+
+    def steps(self) -> Iterator[PlannedStep]:
+        """Give the steps between filling the stage and returning rows."""
+        if self.allocated is not None:
+            yield allocate(self.allocated, self.target, self.stage)
+        for key in self.keys:
+            yield from self._check(key)
+        yield append(self.target, self.stage, self.columns)
+
+    def drops(self) -> Iterator[PlannedStep]:
+        """Give the steps that remove what this plan made besides its stage: none."""
+        yield from ()
+
+    def _check(self, key: Key) -> Iterator[PlannedStep]:
+        if key.primary and not (len(key.columns) == 1 and key.columns[0] is self.allocated):
+            yield from no_null(key, self.stage)
+        given = {column.name for column in self.columns}
+        # A unique key that gets no value at all is NULL or a default everywhere.
+        if any(column.name in given for column in key.columns):
+            rows = [] if self.single else [not_twice(key, self.stage)]
+            yield violation(key, [*rows, not_there(key, self.stage, self.target)])
+
+
+def append(
+    target: FromClause, stage: TableClause, columns: Sequence[Column[Any]]
+) -> PlannedStep:
+    """Insert the staged rows in their order."""
+    names = [column.name for column in columns]
+    rows = select(*(stage.c[name] for name in names)).order_by(stage.c[SEQUENCE])
+    return PlannedStep(AppendRows(target, names, rows), Step(Role.COUNT, "inserted"))
+
+
+def allocate(column: Column[Any], target: FromClause, stage: TableClause) -> PlannedStep:
+    """Give numbers to the staged rows without a key, on from the highest that is taken.
+
+    Two writers that allocate the same number cannot both commit: the script is guarded.
+    """
+    staged = stage.c[column.name]
+    highest = select(func.max(target.c[column.key])).scalar_subquery()
+    given = select(func.max(staged)).scalar_subquery()
+    taken = func.coalesce(func.greatest(highest, given), constant(0))
+    number = func.row_number().over(order_by=stage.c[SEQUENCE]) + taken
+    free = (
+        select(stage.c[SEQUENCE], number.label("number"))
+        .where(staged.is_(None))
+        .subquery("free")
+    )
+    same_row = and_(stage.c[SEQUENCE] == free.c[SEQUENCE])
+    return PlannedStep(ChangeRows(stage, {column.name: free.c.number}, free, same_row), Step())

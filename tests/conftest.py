@@ -1,0 +1,3 @@
+"""Lists fixture plugins, nothing else."""
+
+pytest_plugins = ["fixtures.catalogs", "fixtures.lakes"]
