@@ -188,9 +188,9 @@ class Connection:
 
     def send(self, statement: Any, values: Any) -> None:
         """Execute one statement in the open transaction, if there is one."""
+        self.detach_live()
         if self._aborted_by is not None:
             raise errors.TransactionAborted(self._aborted_by) from self._aborted_by
-        self.detach_live()
         try:
             self._duck.execute(statement, values)
         except duckdb.Error as error:

@@ -229,8 +229,8 @@ class Cursor:
         self, statements: list[duckdb.Statement], operation: str, parameters: Parameters
     ) -> None:
         """Run one statement that the parser rewrote into several (PIVOT is one)."""
-        if statements[0].type == _Kind.TRANSACTION:
-            # Its own BEGIN would abort an open transaction, or stay open itself.
+        if any(statement.type == _Kind.ALTER for statement in statements):
+            # It would abort an open transaction, or leave one of its own open.
             raise StatementRefused(
                 operation,
                 "DuckLake cannot add a column whose default is an expression; add the column "
