@@ -12,10 +12,8 @@ value to store from a value to compare; the driver's batches refuse what would c
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
-from uuid import UUID
 
 from sqlalchemy import func
 from sqlalchemy import types as sqltypes
@@ -24,7 +22,8 @@ from sqlalchemy.sql.elements import BindParameter, ColumnElement
 from sqlalchemy.sql.sqltypes import _AbstractInterval
 from sqlalchemy.sql.type_api import NativeForEmulated, TypeEngine
 
-Processor = Callable[[Any], Any]
+from sqlalchemy_ducklake.dialect import values
+from sqlalchemy_ducklake.dialect.values import Processor
 
 
 class TINYINT(sqltypes.SmallInteger):
@@ -67,7 +66,7 @@ class HUGEINT(sqltypes.BigInteger):
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
         """Give int also where the column is a DECIMAL."""
-        return _whole
+        return values.whole_number
 
 
 class UHUGEINT(HUGEINT):
@@ -163,11 +162,11 @@ class STRUCT(TypeEngine[dict[str, Any]]):
 
     def bind_processor(self, dialect: Dialect) -> Processor | None:
         """Convert the fields whose own types convert."""
-        return _of_fields({name: _binding(kind, dialect) for name, kind in self.fields})
+        return values.of_fields({name: _binding(kind, dialect) for name, kind in self.fields})
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
         """Convert the fields whose own types convert."""
-        return _of_fields({name: _reading(kind, dialect) for name, kind in self.fields})
+        return values.of_fields({name: _reading(kind, dialect) for name, kind in self.fields})
 
 
 class MAP(TypeEngine[dict[Any, Any]]):
@@ -191,25 +190,25 @@ class MAP(TypeEngine[dict[Any, Any]]):
         DuckDB would take a plain dict for a STRUCT, whose keys are text, and one whose keys
         happen to be ``key`` and ``value`` for the two lists.
         """
-        keys = _binding(self.key_type, dialect) or _same
-        values = _binding(self.value_type, dialect) or _same
+        key_of = _binding(self.key_type, dialect) or values.same
+        value_of = _binding(self.value_type, dialect) or values.same
 
         def process(value: Mapping[Any, Any] | None) -> Any:
             if value is None:
                 return None
             return {
-                "key": [keys(key) for key in value],
-                "value": [values(one) for one in value.values()],
+                "key": [key_of(key) for key in value],
+                "value": [value_of(one) for one in value.values()],
             }
 
         return process
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
         """Convert keys and values if their types convert."""
-        keys, values = _reading(self.key_type, dialect), _reading(self.value_type, dialect)
-        if keys is None and values is None:
+        reading = _reading(self.key_type, dialect), _reading(self.value_type, dialect)
+        if reading == (None, None):
             return None
-        key_of, value_of = keys or _same, values or _same
+        key_of, value_of = (process or values.same for process in reading)
 
         def process(value: Mapping[Any, Any] | None) -> Any:
             if value is None:
@@ -226,11 +225,11 @@ class LakeArray(sqltypes.ARRAY):  # type: ignore[type-arg]  # generic in SQLAlch
 
     def bind_processor(self, dialect: Dialect) -> Processor | None:
         """Convert the elements if their type converts."""
-        return _of_elements(_binding(self.item_type, dialect), self.dimensions or 1)
+        return values.of_elements(_binding(self.item_type, dialect), self.dimensions or 1)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
         """Convert the elements if their type converts."""
-        return _of_elements(_reading(self.item_type, dialect), self.dimensions or 1)
+        return values.of_elements(_reading(self.item_type, dialect), self.dimensions or 1)
 
     def literal_processor(self, dialect: Dialect) -> Processor | None:
         """Write a list of literals."""
@@ -251,11 +250,11 @@ class LakeNumeric(sqltypes.Numeric[Any]):
 
     def bind_processor(self, dialect: Dialect) -> Processor | None:
         """Send exactly what Python holds, with no float on the way."""
-        return _exact
+        return values.exact_number
 
     def literal_processor(self, dialect: Dialect) -> Processor | None:
         """Write plain digits: ``1E+5`` would be a DOUBLE to the engine."""
-        return _digits
+        return values.digits
 
 
 class LakeFloat(sqltypes.Float[Any]):
@@ -263,7 +262,7 @@ class LakeFloat(sqltypes.Float[Any]):
 
     def literal_processor(self, dialect: Dialect) -> Processor | None:
         """Write also those floats that are no digits."""
-        return _float_literal
+        return values.float_literal
 
 
 class LakeBinary(sqltypes.LargeBinary):
@@ -279,7 +278,7 @@ class LakeBinary(sqltypes.LargeBinary):
 
     def literal_processor(self, dialect: Dialect) -> Processor | None:
         """Write every byte as two hexadecimal digits."""
-        return _blob_literal
+        return values.blob_literal
 
 
 class LakeUuid(sqltypes.Uuid[Any]):
@@ -289,7 +288,7 @@ class LakeUuid(sqltypes.Uuid[Any]):
 
     def bind_processor(self, dialect: Dialect) -> Processor | None:
         """Send a UUID as text too, so that both spellings share one plan."""
-        return _text_of_uuid if self.native_uuid else super().bind_processor(dialect)
+        return values.uuid_text if self.native_uuid else super().bind_processor(dialect)
 
 
 class LakeJSON(sqltypes.JSON):
@@ -303,11 +302,11 @@ class LakeJSONIndex(sqltypes.JSON.JSONIndexType):
 
     def bind_processor(self, dialect: Dialect) -> Processor:
         """Turn the key or place into a path."""
-        return _json_step
+        return values.json_step
 
     def literal_processor(self, dialect: Dialect) -> Processor:
         """Turn the key or place into the literal of a path."""
-        return lambda value: _text_literal(_json_step(value))
+        return lambda value: values.text_literal(values.json_step(value))
 
 
 class LakeJSONPath(sqltypes.JSON.JSONPathType):
@@ -315,11 +314,11 @@ class LakeJSONPath(sqltypes.JSON.JSONPathType):
 
     def bind_processor(self, dialect: Dialect) -> Processor:
         """Turn the keys and places into a path."""
-        return _json_path
+        return values.json_path
 
     def literal_processor(self, dialect: Dialect) -> Processor:
         """Turn the keys and places into the literal of a path."""
-        return lambda value: _text_literal(_json_path(value))
+        return lambda value: values.text_literal(values.json_path(value))
 
 
 COLSPECS: dict[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
@@ -340,89 +339,9 @@ def duckdb_type(sqltype: TypeEngine[Any], dialect: Dialect) -> str:
     return dialect.type_compiler_instance.process(sqltype)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _whole(value: Any) -> Any:
-    return None if value is None else int(value)
-
-
-def _exact(value: Any) -> Any:
-    if isinstance(value, float):
-        return Decimal(repr(value))
-    if isinstance(value, Decimal) and value.as_tuple().exponent > 0:  # type: ignore[operator]
-        # DuckDB's client reads Decimal("1E+5") as 1.00000.
-        return Decimal(f"{value:f}")
-    return value
-
-
-def _digits(value: Any) -> str:
-    return f"{Decimal(repr(value)) if isinstance(value, float) else Decimal(value):f}"
-
-
-def _float_literal(value: Any) -> str:
-    text = repr(float(value))
-    return text if text[-1].isdigit() else f"'{text}'::DOUBLE"
-
-
-def _blob_literal(value: bytes) -> str:
-    return "'" + "".join(f"\\x{byte:02X}" for byte in bytes(value)) + "'::BLOB"
-
-
-def _text_of_uuid(value: Any) -> Any:
-    return str(value) if isinstance(value, UUID) else value
-
-
-def _text_literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _json_step(value: int | str) -> str:
-    return _json_path((value,))
-
-
-def _json_path(value: Sequence[int | str]) -> str:
-    return "$" + "".join(
-        f"[{step}]" if isinstance(step, int) else f'."{_escaped(step)}"' for step in value
-    )
-
-
-def _escaped(step: str) -> str:
-    return step.replace("\\", "\\\\").replace('"', '\\"')
-
-
 def _binding(kind: Any, dialect: Dialect) -> Processor | None:
     return cast("Processor | None", kind.dialect_impl(dialect).bind_processor(dialect))
 
 
 def _reading(kind: Any, dialect: Dialect) -> Processor | None:
     return cast("Processor | None", kind.dialect_impl(dialect).result_processor(dialect, None))
-
-
-def _of_elements(element: Processor | None, depth: int) -> Processor | None:
-    if element is None:
-        return None
-    inner = element if depth == 1 else _of_elements(element, depth - 1)
-    assert inner is not None
-
-    def process(value: Iterable[Any] | None) -> Any:
-        return None if value is None else [inner(one) for one in value]
-
-    return process
-
-
-def _of_fields(fields: Mapping[str, Processor | None]) -> Processor | None:
-    converting = {name: process for name, process in fields.items() if process is not None}
-    if not converting:
-        return None
-
-    def process(value: Mapping[str, Any] | None) -> Any:
-        if value is None:
-            return None
-        return {
-            name: converting[name](one) if name in converting else one
-            for name, one in value.items()
-        }
-
-    return process

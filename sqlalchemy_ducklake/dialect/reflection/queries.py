@@ -1,0 +1,332 @@
+"""The catalog as SELECTs: what a lake holds, from two places that know it.
+
+The lake's own metadata tables answer in milliseconds, however many tables there are, but
+know only what is committed; each query says as of which snapshot.  The engine's
+``duckdb_…()`` functions know also what the open transaction has changed, and all that is
+temporary; of these ``duckdb_tables()`` takes seconds for some hundred tables (it counts
+their rows), ``duckdb_columns()`` milliseconds.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnClause,
+    ColumnElement,
+    FromClause,
+    Select,
+    String,
+    TableClause,
+    and_,
+    bindparam,
+    column,
+    func,
+    or_,
+    select,
+    table,
+)
+from sqlalchemy.sql import quoted_name
+
+
+class MetadataPlace(NamedTuple):
+    """Where the metadata tables are, as the quoted prefix of their names."""
+
+    prefix: str
+
+    def table(self, name: str, *columns: ColumnClause[Any]) -> TableClause:
+        """Return one of the metadata tables."""
+        return table(name, *columns, schema=quoted_name(self.prefix, quote=False))
+
+
+def _numbers(*names: str) -> tuple[ColumnClause[Any], ...]:
+    return tuple(column(name, BigInteger) for name in names)
+
+
+def _texts(*names: str) -> tuple[ColumnClause[Any], ...]:
+    return tuple(column(name, String) for name in names)
+
+
+def _booleans(*names: str) -> tuple[ColumnClause[Any], ...]:
+    return tuple(column(name, Boolean) for name in names)
+
+
+def _live(versioned: FromClause) -> ColumnElement[bool]:
+    """Keep the rows that the snapshot ``head`` sees."""
+    return and_(
+        versioned.c.begin_snapshot <= bindparam("head", type_=BigInteger),
+        or_(
+            versioned.c.end_snapshot.is_(None),
+            versioned.c.end_snapshot > bindparam("head", type_=BigInteger),
+        ),
+    )
+
+
+def _same_name(name: ColumnElement[Any], parameter: str) -> ColumnElement[bool]:
+    """Compare names as the engine does, without regard to case."""
+    return func.lower(name) == func.lower(bindparam(parameter, type_=String))
+
+
+def _among_names(name: ColumnElement[Any]) -> ColumnElement[bool]:
+    return func.lower(name).in_(bindparam("names", expanding=True, type_=String))
+
+
+_VERSIONED = ("begin_snapshot", "end_snapshot")
+
+
+def _schemas(place: MetadataPlace) -> TableClause:
+    return place.table(
+        "ducklake_schema", *_numbers("schema_id", *_VERSIONED), *_texts("schema_name")
+    )
+
+
+def _tables(place: MetadataPlace) -> TableClause:
+    return place.table(
+        "ducklake_table",
+        *_numbers("table_id", "schema_id", *_VERSIONED),
+        *_texts("table_name"),
+    )
+
+
+def _tags(place: MetadataPlace) -> TableClause:
+    return place.table(
+        "ducklake_tag", *_numbers("object_id", *_VERSIONED), *_texts("key", "value")
+    )
+
+
+def _columns(place: MetadataPlace) -> TableClause:
+    return place.table(
+        "ducklake_column",
+        *_numbers("column_id", "table_id", "column_order", "parent_column", *_VERSIONED),
+        *_texts("column_name", "column_type", "default_value", "default_value_type"),
+        *_booleans("nulls_allowed"),
+    )
+
+
+def _column_tags(place: MetadataPlace) -> TableClause:
+    return place.table(
+        "ducklake_column_tag",
+        *_numbers("table_id", "column_id", *_VERSIONED),
+        *_texts("key", "value"),
+    )
+
+
+@lru_cache
+def head() -> Select[Any]:
+    """Ask which snapshot the transaction reads; bind ``lake``."""
+    current = func.ducklake_current_snapshot(bindparam("lake", type_=String))
+    return select(current.table_valued(column("id", BigInteger)).c.id)
+
+
+@lru_cache
+def tables(place: MetadataPlace, *, named: bool) -> Select[Any]:
+    """Ask for the tables of a schema: id, name and comment.
+
+    Bind ``head`` and ``schema``, and ``names`` in lower case if ``named`` is true.
+    """
+    schemas, found, tags = _schemas(place), _tables(place), _tags(place)
+    comment = and_(tags.c.object_id == found.c.table_id, tags.c.key == "comment", _live(tags))
+    query = (
+        select(found.c.table_id, found.c.table_name, tags.c.value.label("comment"))
+        .join_from(found, schemas, found.c.schema_id == schemas.c.schema_id)
+        .outerjoin(tags, comment)
+        .where(_live(found), _live(schemas), _same_name(schemas.c.schema_name, "schema"))
+        .order_by(found.c.table_name)
+    )
+    return query.where(_among_names(found.c.table_name)) if named else query
+
+
+@lru_cache
+def table_names(place: MetadataPlace, *, named: bool) -> Select[Any]:
+    """Ask for the names of the tables of a schema; bind as for :func:`tables`."""
+    schemas, found = _schemas(place), _tables(place)
+    query = (
+        select(found.c.table_name)
+        .join_from(found, schemas, found.c.schema_id == schemas.c.schema_id)
+        .where(_live(found), _live(schemas), _same_name(schemas.c.schema_name, "schema"))
+        .order_by(found.c.table_name)
+    )
+    return query.where(_among_names(found.c.table_name)) if named else query
+
+
+@lru_cache
+def columns(place: MetadataPlace, *, of_tables: bool) -> Select[Any]:
+    """Ask for the columns of a schema's tables, with a row for all that is inside of one.
+
+    Bind ``head``, and ``tables`` (ids) if ``of_tables`` is true, else ``schema``.
+    """
+    found, tags = _columns(place), _column_tags(place)
+    comment = and_(
+        tags.c.table_id == found.c.table_id,
+        tags.c.column_id == found.c.column_id,
+        tags.c.key == "comment",
+        _live(tags),
+    )
+    query = (
+        select(
+            found.c.table_id,
+            found.c.column_id,
+            found.c.parent_column,
+            found.c.column_name,
+            found.c.column_type,
+            found.c.default_value,
+            found.c.default_value_type,
+            found.c.nulls_allowed,
+            tags.c.value.label("comment"),
+        )
+        .select_from(found.outerjoin(tags, comment))
+        .where(_live(found))
+        .order_by(found.c.table_id, found.c.column_order)
+    )
+    if of_tables:
+        ids = bindparam("tables", expanding=True, type_=BigInteger)
+        return query.where(found.c.table_id.in_(ids))
+    schemas, owners = _schemas(place), _tables(place)
+    inside = (
+        select(owners.c.table_id)
+        .join_from(owners, schemas, owners.c.schema_id == schemas.c.schema_id)
+        .where(_live(owners), _live(schemas), _same_name(schemas.c.schema_name, "schema"))
+    )
+    return query.where(found.c.table_id.in_(inside))
+
+
+def _engine(function: str, *listed: ColumnClause[Any]) -> Any:
+    return getattr(func, function)().table_valued(
+        *_texts("database_name", "schema_name"), *listed, name="found"
+    )
+
+
+def _inside(found: Any) -> ColumnElement[bool]:
+    return and_(
+        found.c.database_name == bindparam("database", type_=String),
+        _same_name(found.c.schema_name, "schema"),
+    )
+
+
+@lru_cache
+def engine_schemas() -> Select[Any]:
+    """Ask the engine for the names of all schemas; bind ``database``."""
+    found = _engine("duckdb_schemas")
+    inside = found.c.database_name == bindparam("database", type_=String)
+    return select(found.c.schema_name).where(inside).order_by(found.c.schema_name)
+
+
+@lru_cache
+def engine_relations(*, named: bool) -> Select[Any]:
+    """Ask the engine for the names of the tables and views of a schema.
+
+    Bind ``database`` and ``schema``, and ``names`` in lower case if ``named`` is true.
+    """
+    found = _engine("duckdb_columns", *_texts("table_name"))
+    query = (
+        select(found.c.table_name).distinct().where(_inside(found)).order_by(found.c.table_name)
+    )
+    return query.where(_among_names(found.c.table_name)) if named else query
+
+
+@lru_cache
+def engine_tables(*, named: bool) -> Select[Any]:
+    """Ask the engine, slowly, for tables and comments.
+
+    Bind ``database`` and ``schema``, and ``names`` in lower case if ``named`` is true.
+    """
+    found = _engine("duckdb_tables", *_texts("table_name", "comment"))
+    query = (
+        select(found.c.table_name, found.c.comment)
+        .where(_inside(found))
+        .order_by(found.c.table_name)
+    )
+    return query.where(_among_names(found.c.table_name)) if named else query
+
+
+@lru_cache
+def engine_views(*, named: bool) -> Select[Any]:
+    """Ask the engine for views: name, comment and the statement that makes them.
+
+    Bind ``database`` and ``schema``, and ``names`` in lower case if ``named`` is true.
+    """
+    found = _engine(
+        "duckdb_views", *_texts("view_name", "comment", "sql"), *_booleans("internal")
+    )
+    query = (
+        select(found.c.view_name, found.c.comment, found.c.sql)
+        .where(_inside(found), ~found.c.internal)
+        .order_by(found.c.view_name)
+    )
+    return query.where(_among_names(found.c.view_name)) if named else query
+
+
+@lru_cache
+def engine_columns(*, named: bool) -> Select[Any]:
+    """Ask the engine for the columns of the tables and views of a schema.
+
+    Bind ``database`` and ``schema``, and ``names`` in lower case if ``named`` is true.
+    """
+    found = _engine(
+        "duckdb_columns",
+        *_texts("table_name", "column_name", "comment", "column_default", "data_type"),
+        *_numbers("column_index"),
+        *_booleans("is_nullable"),
+    )
+    query = (
+        select(
+            found.c.table_name,
+            found.c.column_name,
+            found.c.data_type,
+            found.c.column_default,
+            found.c.is_nullable,
+            found.c.comment,
+        )
+        .where(_inside(found))
+        .order_by(found.c.table_name, found.c.column_index)
+    )
+    return query.where(_among_names(found.c.table_name)) if named else query
+
+
+@lru_cache
+def engine_constraints() -> Select[Any]:
+    """Ask the engine for the constraints of temporary tables; bind ``names``, in lower case."""
+    found = _engine(
+        "duckdb_constraints",
+        *_texts(
+            "table_name",
+            "constraint_type",
+            "constraint_name",
+            "expression",
+            "referenced_table",
+        ),
+        *_numbers("constraint_index"),
+        column("constraint_column_names"),
+        column("referenced_column_names"),
+    )
+    return (
+        select(
+            found.c.table_name,
+            found.c.constraint_type,
+            found.c.constraint_name,
+            found.c.constraint_column_names,
+            found.c.expression,
+            found.c.referenced_table,
+            found.c.referenced_column_names,
+        )
+        .where(found.c.database_name == "temp", _among_names(found.c.table_name))
+        .order_by(found.c.table_name, found.c.constraint_index)
+    )
+
+
+@lru_cache
+def engine_indexes() -> Select[Any]:
+    """Ask the engine for the indexes of temporary tables; bind ``names``, in lower case."""
+    found = _engine(
+        "duckdb_indexes",
+        *_texts("table_name", "index_name", "expressions"),
+        *_booleans("is_unique"),
+    )
+    return (
+        select(found.c.table_name, found.c.index_name, found.c.is_unique, found.c.expressions)
+        .where(found.c.database_name == "temp", _among_names(found.c.table_name))
+        .order_by(found.c.index_name)
+    )
