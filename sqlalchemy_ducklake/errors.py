@@ -307,7 +307,7 @@ class LakeLocked(LakeUnavailable):
 
 
 class LakeOpenedDifferently(LakeUnavailable):
-    """This process holds the catalog file open, with another value of ``option``."""
+    """The catalog file is open in this process, with another value of ``option``."""
 
     def __init__(self, catalog: str, option: str) -> None:
         super().__init__(

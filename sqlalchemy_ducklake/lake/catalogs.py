@@ -46,6 +46,13 @@ class FileCatalog:
             raise LakeUnavailable(self.path, "it is a directory; name a file in it")
         if not file.parent.is_dir():
             raise LakeNotFound(self.path, f"create the directory {file.parent} first")
+        if self.kind == "duckdb" and "?" in str(file.parent):
+            # DuckDB 1.5 reads "?" as in a URL and puts ".wal" before it.
+            raise LakeUnavailable(
+                self.path,
+                "DuckDB cannot keep its log beside it, since the name of a directory on the "
+                "way contains a question mark; use another directory, or a SQLite catalog",
+            )
         if not may_create and not file.exists():
             raise LakeNotFound(
                 self.path, "there is no such file; create=false or read_only forbid a new lake"

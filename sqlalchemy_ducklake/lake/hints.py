@@ -8,7 +8,6 @@ then the plain :class:`LakeUnavailable` with the engine's own words.
 
 from __future__ import annotations
 
-import os
 import re
 
 from sqlalchemy_ducklake.errors import (
@@ -31,6 +30,11 @@ NO_DATA_PATH = "data_path is not set"
 NO_SNAPSHOT = "No snapshot found"
 NOT_ENCRYPTED = "Failed to set encryption"
 OPEN_IN_THIS_PROCESS = "Unique file handle conflict"
+_OPEN_HERE = (
+    "this process has the file open by a DuckDB connection that is not this package's, or "
+    "was forked while its parent had it open; close that connection, or call dispose() "
+    "before forking (or start children with spawn)"
+)
 _EXTENSION = re.compile(r"install the required extension '(\w+)'")
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
@@ -41,7 +45,7 @@ def unavailable(exc: Exception, config: LakeConfig) -> Exception:
     if FILE_LOCKED in text or SQLITE_LOCKED in text:
         return LakeLocked(title, lock_holder(text))
     if OPEN_IN_THIS_PROCESS in text:
-        return LakeLocked(title, os.getpid())
+        return LakeUnavailable(title, _OPEN_HERE)
     if OTHER_DATA_PATH in text:
         return DataPathMismatch(title, config.data_path or "")
     if OLD_FORMAT in text:

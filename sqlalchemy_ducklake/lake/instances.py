@@ -246,11 +246,13 @@ def _remove(folder: str, process: int) -> None:
 def _forget_parent() -> None:
     """Start a forked child with no instance, and never destroy the parent's in it.
 
-    Destroying them would wait for threads that do not exist here, write to files whose
-    lock is the parent's, and talk on its sockets.  One reference too many prevents that.
+    Destroying them would join threads that do not exist here (a crash), write to files
+    whose lock is the parent's, and talk on its sockets.  One reference too many prevents
+    that.  DuckDB's own default connection, made by importing it, is in the same danger.
     """
     parents = [instance.duck for instance in _registry.instances.values()]
-    for duck in [*parents, *(session.duck for session in _sessions)]:
+    sessions = [session.duck for session in _sessions]
+    for duck in (*parents, *sessions, duckdb.default_connection()):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(duck))
     _registry.clear()
 
