@@ -275,25 +275,35 @@ def _said(one: Any) -> Mapping[str, Any]:
 _NOTHING: tuple[Any, ...] = (None, False, (), {})
 
 
-def _read(said: Mapping[str, Any]) -> Constraints:
-    known = dict(said)
-    identity = known.pop("identity", {})
+def _read(said: Any) -> Constraints:
+    known = dict(_of_kind(dict, said, "tag"))
+    identity = _of_kind(dict, known.pop("identity", {}), "identity")
+    for column, options in identity.items():
+        _of_kind(dict, options, f"identity of {column!r}")
     parts = {
         part: tuple(_read_one(_PARTS[part], one) for one in known.pop(part))
         for part in _PARTS.keys() & known.keys()
     }
     if known:
         raise ValueError(f"unknown parts: {', '.join(sorted(known))}")
-    return Constraints(**parts, identity=dict(identity))
+    return Constraints(**parts, identity=identity)
 
 
-def _read_one(kind: Any, said: Mapping[str, Any]) -> Any:
-    for name, value in said.items():
-        if not isinstance(value, _KINDS.get(name, str)):
-            raise TypeError(f"{value!r} cannot be the {name} of {kind.__name__}")
+def _read_one(kind: Any, said: Any) -> Any:
+    fields = _of_kind(dict, said, kind.__name__)
+    for name, value in fields.items():
+        _of_kind(_KINDS.get(name, str), value, name)
+        for one in value if type(value) is list else ():
+            _of_kind((str, type(None)) if kind is Index else str, one, name)
     return kind(
-        **{name: tuple(one) if type(one) is list else one for name, one in said.items()}
+        **{name: tuple(one) if type(one) is list else one for name, one in fields.items()}
     )
+
+
+def _of_kind(kind: Any, value: Any, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} cannot be the {what}")
+    return value
 
 
 def _named_columns(said: Constraints) -> Iterator[tuple[str, str]]:

@@ -106,6 +106,9 @@ class DuckLakeTypeCompiler(GenericTypeCompiler):
             )
         return f"VARCHAR({type_.length})" if type_.length else "VARCHAR"
 
+    visit_CHAR = visit_NCHAR = visit_NVARCHAR = visit_VARCHAR
+    visit_TEXT = visit_CLOB = visit_NCLOB = visit_VARCHAR
+
     def visit_uuid(self, type_: sqltypes.Uuid[Any], **_: Any) -> str:
         """Write UUID, or text where the user wants no native one."""
         return "UUID" if type_.native_uuid else "VARCHAR(32)"

@@ -12,18 +12,33 @@ value to store from a value to compare; the driver's batches refuse what would c
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from sqlalchemy import func
+from sqlalchemy import func, type_coerce
 from sqlalchemy import types as sqltypes
 from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
 from sqlalchemy.sql.sqltypes import _AbstractInterval
 from sqlalchemy.sql.type_api import NativeForEmulated, TypeEngine
 
 from sqlalchemy_ducklake.dialect import values
+from sqlalchemy_ducklake.dialect.standard import (
+    LakeArray,
+    LakeBinary,
+    LakeFloat,
+    LakeJSON,
+    LakeJSONIndex,
+    LakeJSONPath,
+    LakeNumeric,
+    LakeTime,
+    LakeUuid,
+)
 from sqlalchemy_ducklake.dialect.values import Processor
+
+# SQLAlchemy 2.1 asks which operators a type has; 2.0 lets every type have all.
+_ANY_OPERATOR: Any = getattr(getattr(operators, "OperatorClass", None), "ANY", None)
 
 
 class TINYINT(sqltypes.SmallInteger):
@@ -119,26 +134,34 @@ class INTERVAL(NativeForEmulated, _AbstractInterval):
         return process
 
 
-class VARIANT(TypeEngine[Any]):
+class LakeType(TypeEngine[Any]):
+    """A type that SQLAlchemy has not, compared with values of its own kind only."""
+
+    operator_classes = _ANY_OPERATOR
+
+    def coerce_compared_value(self, op: Any, value: Any) -> TypeEngine[Any]:
+        """Take what a column is compared with for a value of the column."""
+        return self
+
+
+class VARIANT(LakeType):
     """Any value, each with a type of its own."""
 
     __visit_name__ = "VARIANT"
     render_bind_cast = True
 
 
-class GEOMETRY(TypeEngine[bytes]):
-    """A shape; Python sees well-known binary, and may also write well-known text."""
+class GEOMETRY(LakeType):
+    """A shape, in well-known binary; ``cast(literal("POINT (1 2)"), GEOMETRY)`` reads text."""
 
     __visit_name__ = "GEOMETRY"
 
-    def bind_expression(self, bindvalue: BindParameter[Any]) -> ColumnElement[Any] | None:
-        """Let the engine read well-known binary; text it casts by itself."""
-        if isinstance(bindvalue.value, str):
-            return None
-        return func.ST_GeomFromWKB(bindvalue, type_=self)
+    def bind_expression(self, bindvalue: BindParameter[Any]) -> ColumnElement[Any]:
+        """Let the engine read well-known binary, which it does not cast."""
+        return func.ST_GeomFromWKB(type_coerce(bindvalue, sqltypes.LargeBinary), type_=self)
 
 
-class STRUCT(TypeEngine[dict[str, Any]]):
+class STRUCT(LakeType):
     """Named fields, each with its type: ``STRUCT({"x": Double, "y": Double})``."""
 
     __visit_name__ = "STRUCT"
@@ -162,14 +185,23 @@ class STRUCT(TypeEngine[dict[str, Any]]):
 
     def bind_processor(self, dialect: Dialect) -> Processor | None:
         """Convert the fields whose own types convert."""
-        return values.of_fields({name: _binding(kind, dialect) for name, kind in self.fields})
+        return values.of_fields(
+            {name: values.binding(kind, dialect) for name, kind in self.fields}
+        )
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
         """Convert the fields whose own types convert."""
-        return values.of_fields({name: _reading(kind, dialect) for name, kind in self.fields})
+        return values.of_fields(
+            {name: values.reading(kind, dialect) for name, kind in self.fields}
+        )
+
+    def literal_processor(self, dialect: Dialect) -> Processor | None:
+        """Write each field as a literal of its type."""
+        writers = {name: values.writing(kind, dialect) for name, kind in self.fields}
+        return values.struct_literal(writers)
 
 
-class MAP(TypeEngine[dict[Any, Any]]):
+class MAP(LakeType):
     """Values by key: ``MAP(String, Integer)``."""
 
     __visit_name__ = "MAP"
@@ -184,31 +216,41 @@ class MAP(TypeEngine[dict[Any, Any]]):
         """Name the Python type of the values."""
         return dict
 
-    def bind_processor(self, dialect: Dialect) -> Processor | None:
-        """Send keys and values as two lists.
+    def bind_expression(self, bindvalue: BindParameter[Any]) -> ColumnElement[Any]:
+        """Send a list of entries.
 
-        DuckDB would take a plain dict for a STRUCT, whose keys are text, and one whose keys
-        happen to be ``key`` and ``value`` for the two lists.
+        DuckDB would take a dict for a STRUCT, whose keys are text without regard to case, and
+        one with the keys ``key`` and ``value`` for something else again.
         """
-        key_of = _binding(self.key_type, dialect) or values.same
-        value_of = _binding(self.value_type, dialect) or values.same
+        entries = _Entries(self.key_type, self.value_type)
+        return func.map_from_entries(type_coerce(bindvalue, entries), type_=self)
 
-        def process(value: Mapping[Any, Any] | None) -> Any:
-            if value is None:
-                return None
-            return {
-                "key": [key_of(key) for key in value],
-                "value": [value_of(one) for one in value.values()],
-            }
+    def bind_processor(self, dialect: Dialect) -> Processor | None:
+        """Convert keys and values inside of another type; a whole MAP goes as entries."""
+        return self._converting(values.binding, dialect)
+
+    def literal_processor(self, dialect: Dialect) -> Processor | None:
+        """Write keys and values as literals of their types."""
+        key = values.writing(self.key_type, dialect)
+        value = values.writing(self.value_type, dialect)
+
+        def process(entries: Mapping[Any, Any]) -> str:
+            written = (f"{key(name)}: {value(one)}" for name, one in entries.items())
+            return "MAP {" + ", ".join(written) + "}"
 
         return process
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
         """Convert keys and values if their types convert."""
-        reading = _reading(self.key_type, dialect), _reading(self.value_type, dialect)
-        if reading == (None, None):
+        return self._converting(values.reading, dialect)
+
+    def _converting(
+        self, conversion: Callable[[Any, Dialect], Processor | None], dialect: Dialect
+    ) -> Processor | None:
+        found = conversion(self.key_type, dialect), conversion(self.value_type, dialect)
+        if found == (None, None):
             return None
-        key_of, value_of = (process or values.same for process in reading)
+        key_of, value_of = (process or values.same for process in found)
 
         def process(value: Mapping[Any, Any] | None) -> Any:
             if value is None:
@@ -218,107 +260,35 @@ class MAP(TypeEngine[dict[Any, Any]]):
         return process
 
 
-class LakeArray(sqltypes.ARRAY):  # type: ignore[type-arg]  # generic in SQLAlchemy 2.1 only
-    """A list of any length; elements cross the border as their own type does."""
+class _Entries(LakeArray):
+    """The entries of a map, as a list of structs with ``key`` and ``value``."""
 
-    render_bind_cast = True
+    def __init__(self, key_type: Any, value_type: Any) -> None:
+        super().__init__(STRUCT([("key", key_type), ("value", value_type)]))
+        self.key_type, self.value_type = key_type, value_type
 
     def bind_processor(self, dialect: Dialect) -> Processor | None:
-        """Convert the elements if their type converts."""
-        return values.of_elements(_binding(self.item_type, dialect), self.dimensions or 1)
+        """Turn a dict into its entries."""
+        key_of = values.binding(self.key_type, dialect) or values.same
+        value_of = values.binding(self.value_type, dialect) or values.same
 
-    def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
-        """Convert the elements if their type converts."""
-        return values.of_elements(_reading(self.item_type, dialect), self.dimensions or 1)
-
-    def literal_processor(self, dialect: Dialect) -> Processor | None:
-        """Write a list of literals."""
-        element = self.item_type.dialect_impl(dialect).literal_processor(dialect)
-        if element is None:
-            return None
-
-        def process(value: Any) -> str:
-            if isinstance(value, list | tuple):
-                return f"[{', '.join(process(one) for one in value)}]"
-            return "NULL" if value is None else element(value)
+        def process(value: Mapping[Any, Any] | None) -> Any:
+            if value is None:
+                return None
+            return [{"key": key_of(key), "value": value_of(one)} for key, one in value.items()]
 
         return process
 
-
-class LakeNumeric(sqltypes.Numeric[Any]):
-    """An exact number."""
-
-    def bind_processor(self, dialect: Dialect) -> Processor | None:
-        """Send exactly what Python holds, with no float on the way."""
-        return values.exact_number
-
     def literal_processor(self, dialect: Dialect) -> Processor | None:
-        """Write plain digits: ``1E+5`` would be a DOUBLE to the engine."""
-        return values.digits
+        """Write the entries, with their type for the sake of a map that has none."""
+        write = values.list_literal(values.writing(self.item_type, dialect))
+        kind = duckdb_type(self, dialect)
 
+        def process(value: Mapping[Any, Any]) -> str:
+            entries = [{"key": key, "value": one} for key, one in value.items()]
+            return f"CAST({write(entries)} AS {kind})"
 
-class LakeFloat(sqltypes.Float[Any]):
-    """A floating point number."""
-
-    def literal_processor(self, dialect: Dialect) -> Processor | None:
-        """Write also those floats that are no digits."""
-        return values.float_literal
-
-
-class LakeBinary(sqltypes.LargeBinary):
-    """Bytes, which the client takes and gives as they are."""
-
-    def bind_processor(self, dialect: Dialect) -> Processor | None:
-        """Send the value as it is."""
-        return None
-
-    def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
-        """Give the value as it is."""
-        return None
-
-    def literal_processor(self, dialect: Dialect) -> Processor | None:
-        """Write every byte as two hexadecimal digits."""
-        return values.blob_literal
-
-
-class LakeUuid(sqltypes.Uuid[Any]):
-    """A UUID; cast, because ``as_uuid=False`` sends text."""
-
-    render_bind_cast = True
-
-    def bind_processor(self, dialect: Dialect) -> Processor | None:
-        """Send a UUID as text too, so that both spellings share one plan."""
-        return values.uuid_text if self.native_uuid else super().bind_processor(dialect)
-
-
-class LakeJSON(sqltypes.JSON):
-    """JSON, as text on the way in and out, through the engine's serializers."""
-
-    render_bind_cast = True
-
-
-class LakeJSONIndex(sqltypes.JSON.JSONIndexType):
-    """One step into JSON, as a path of one step."""
-
-    def bind_processor(self, dialect: Dialect) -> Processor:
-        """Turn the key or place into a path."""
-        return values.json_step
-
-    def literal_processor(self, dialect: Dialect) -> Processor:
-        """Turn the key or place into the literal of a path."""
-        return lambda value: values.text_literal(values.json_step(value))
-
-
-class LakeJSONPath(sqltypes.JSON.JSONPathType):
-    """Several steps into JSON."""
-
-    def bind_processor(self, dialect: Dialect) -> Processor:
-        """Turn the keys and places into a path."""
-        return values.json_path
-
-    def literal_processor(self, dialect: Dialect) -> Processor:
-        """Turn the keys and places into the literal of a path."""
-        return lambda value: values.text_literal(values.json_path(value))
+        return process
 
 
 COLSPECS: dict[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
@@ -330,6 +300,7 @@ COLSPECS: dict[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
     sqltypes.JSON.JSONPathType: LakeJSONPath,
     sqltypes.LargeBinary: LakeBinary,
     sqltypes.Numeric: LakeNumeric,
+    sqltypes.Time: LakeTime,
     sqltypes.Uuid: LakeUuid,
 }
 
@@ -337,11 +308,3 @@ COLSPECS: dict[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
 def duckdb_type(sqltype: TypeEngine[Any], dialect: Dialect) -> str:
     """Write a type as DuckDB spells it, as in ``CREATE TABLE`` and ``CAST``."""
     return dialect.type_compiler_instance.process(sqltype)
-
-
-def _binding(kind: Any, dialect: Dialect) -> Processor | None:
-    return cast("Processor | None", kind.dialect_impl(dialect).bind_processor(dialect))
-
-
-def _reading(kind: Any, dialect: Dialect) -> Processor | None:
-    return cast("Processor | None", kind.dialect_impl(dialect).result_processor(dialect, None))

@@ -5,10 +5,14 @@ Each conversion stands against something that was measured on DuckDB 1.5.5's cli
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
+
+from sqlalchemy import exc
+from sqlalchemy.engine.interfaces import Dialect
 
 Processor = Callable[[Any], Any]
 
@@ -25,12 +29,13 @@ def whole_number(value: Any) -> Any:
 
 def exact_number(value: Any) -> Any:
     """Return a number that the client sends exactly."""
-    if isinstance(value, float):
-        return Decimal(repr(value))
-    if isinstance(value, Decimal) and value.as_tuple().exponent > 0:  # type: ignore[operator]
-        # DuckDB's client reads Decimal("1E+5") as 1.00000.
-        return Decimal(f"{value:f}")
-    return value
+    number = Decimal(repr(value)) if isinstance(value, float) else value
+    if isinstance(number, Decimal):
+        exponent = number.as_tuple().exponent
+        if isinstance(exponent, int) and exponent > 0:
+            # DuckDB's client reads Decimal("1E+5") as 1.00000.
+            return Decimal(f"{number:f}")
+    return number
 
 
 def digits(value: Any) -> str:
@@ -49,6 +54,15 @@ def blob_literal(value: bytes) -> str:
     return "'" + "".join(f"\\x{byte:02X}" for byte in bytes(value)) + "'::BLOB"
 
 
+def time_in_utc(value: Any) -> Any:
+    """Return the same time of day in UTC."""
+    if not isinstance(value, dt.time) or value.tzinfo is None:
+        return value
+    # Any day will do for an offset that is fixed; a zone has none without a day.
+    moment = dt.datetime.combine(dt.date(2000, 1, 1), value)
+    return value if moment.utcoffset() is None else moment.astimezone(dt.UTC).timetz()
+
+
 def uuid_text(value: Any) -> Any:
     """Return the text of a UUID."""
     return str(value) if isinstance(value, UUID) else value
@@ -57,6 +71,29 @@ def uuid_text(value: Any) -> Any:
 def text_literal(text: str) -> str:
     """Write text in quotes."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def list_literal(element: Processor) -> Processor:
+    """Write a list, or a list of lists, of literals."""
+
+    def process(value: Any) -> str:
+        if isinstance(value, list | tuple):
+            return f"[{', '.join(process(one) for one in value)}]"
+        return str(element(value))
+
+    return process
+
+
+def struct_literal(fields: Mapping[str, Processor]) -> Processor:
+    """Write the fields of a struct, those that are missing as NULL."""
+
+    def process(value: Mapping[str, Any]) -> str:
+        written = (
+            f"{text_literal(name)}: {write(value.get(name))}" for name, write in fields.items()
+        )
+        return "{" + ", ".join(written) + "}"
+
+    return process
 
 
 def json_step(value: int | str) -> str:
@@ -103,3 +140,21 @@ def of_fields(fields: Mapping[str, Processor | None]) -> Processor | None:
         }
 
     return process
+
+
+def binding(kind: Any, dialect: Dialect) -> Processor | None:
+    """Return what converts values of a type on the way in."""
+    return cast("Processor | None", kind.dialect_impl(dialect).bind_processor(dialect))
+
+
+def reading(kind: Any, dialect: Dialect) -> Processor | None:
+    """Return what converts values of a type on the way out."""
+    return cast("Processor | None", kind.dialect_impl(dialect).result_processor(dialect, None))
+
+
+def writing(kind: Any, dialect: Dialect) -> Processor:
+    """Return what writes values of a type as literals; NULL for None."""
+    process = kind.dialect_impl(dialect).literal_processor(dialect)
+    if process is None:
+        raise exc.CompileError(f"no literal can be written for a value of {kind!r}")
+    return lambda value: "NULL" if value is None else process(value)

@@ -143,7 +143,7 @@ class _Reader:
     def type_name(self) -> TypeName:
         found = self._plain()
         while self._has("["):
-            numbers = (int(self._take("word")),) if self._next != ("mark", "]") else ()
+            numbers = (self._number(),) if self._next != ("mark", "]") else ()
             self._expect("]")
             found = TypeName("ARRAY" if numbers else "LIST", numbers, (("element", found),))
         return found
@@ -171,12 +171,16 @@ class _Reader:
                 return
             self._expect(",")
 
+    def _number(self) -> int:
+        word = self._take("word")
+        return int(word) if word.isdecimal() else self._fail()
+
     def _numbers(self) -> tuple[int, ...]:
         if not self._has("("):
             return ()
-        numbers = [int(self._take("word"))]
+        numbers = [self._number()]
         while self._has(","):
-            numbers.append(int(self._take("word")))
+            numbers.append(self._number())
         self._expect(")")
         return tuple(numbers)
 
