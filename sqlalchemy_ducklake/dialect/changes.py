@@ -87,9 +87,10 @@ class ChangeCompiler(ScriptCompiler):
                 [(self._delete_batch(state, **kw), _DELETED)], rowcount=("deleted",)
             )
         plan = rows.RowsPlan(statement.table, _located(statement.table, set()))
-        columns = self.tables([statement.table], **kw) + ".*"
+        table = self.tables([statement.table], **kw)
+        columns = [f"{table}.{self.preparer.format_column(each)}" for each in statement.table.c]
         returned, others = self._returned_rows(statement, plan, gone=True)
-        stage = self._stage(state, plan, [columns, *others], bare=True, **kw)
+        stage = self._stage(state, plan, [*columns, *others], bare=True, **kw)
         last = self.planned([plan.keep_last()]) if self._may_repeat(state) else []
         steps = [
             (stage, Step()),

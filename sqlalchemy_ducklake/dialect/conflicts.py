@@ -1,7 +1,6 @@
 """From an ON CONFLICT clause to the plan of a merge: names become columns of the table."""
 
 # What SQLAlchemy gives a compiler are private parts of its statements.
-# ruff: noqa: SLF001, PLW2901
 
 from __future__ import annotations
 
@@ -11,10 +10,27 @@ from typing import Any
 from sqlalchemy import Column, exc
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
 from sqlalchemy.sql.selectable import FromClause, TableClause
+from sqlalchemy.sql.visitors import iterate
 
 from sqlalchemy_ducklake.constructs.insert import OnConflict
 from sqlalchemy_ducklake.merge.checks import Key, keys_of
+from sqlalchemy_ducklake.merge.staging import bind_name
 from sqlalchemy_ducklake.merge.upsert import UpsertPlan
+
+
+def parameters_of(conflict: OnConflict | None) -> dict[str, BindParameter[Any]]:
+    """Give the parameters of an ON CONFLICT clause, by the names of their staged columns."""
+    if conflict is None:
+        return {}
+    expressions = [*(conflict.assignments or {}).values(), conflict.where]
+    found = {
+        element.key: element
+        for expression in expressions
+        if expression is not None
+        for element in iterate(expression)
+        if isinstance(element, BindParameter)
+    }
+    return {bind_name(number): bind for number, bind in enumerate(found.values())}
 
 
 def upsert_plan(
@@ -45,11 +61,13 @@ def upsert_plan(
         target=target,
         stage=stage,
         key=key,
+        other_keys=[other for other in keys_of(target) if other != key],
         columns=columns,
         assignments=assignments,
         where=conflict.where,
         excluded=conflict.excluded,
         allocated=allocated,
+        binds={bind.key: name for name, bind in parameters_of(conflict).items()},
         single=single,
     )
 
@@ -95,8 +113,6 @@ def _assignments(
                 f"ON CONFLICT … DO UPDATE cannot assign {column.name!r}, which is part of "
                 "the key it looks for; delete the row and insert another"
             )
-        if isinstance(value, BindParameter) and value.type._isnull:
-            value = value._with_binary_element_type(column.type)
         values[column.name] = value
     return values
 

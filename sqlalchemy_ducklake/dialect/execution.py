@@ -39,6 +39,8 @@ def merge_result(result: Result[Any]) -> MergeResult:
     found = context.merge_result if isinstance(context, DuckLakeExecutionContext) else None
     if found is None:
         raise exc.InvalidRequestError(
-            "this is not the result of a keyed write on a lake, so it has no merge result"
+            "this is not the result of a keyed write on a lake, so it has no merge result; "
+            "the ORM keeps the result of a bulk INSERT to itself: execute it with "
+            "execution_options={'dml_strategy': 'raw'}, or on session.connection()"
         )
     return found

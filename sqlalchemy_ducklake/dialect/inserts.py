@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Column, exc
+from sqlalchemy import types as sqltypes
 from sqlalchemy.sql import crud
 from sqlalchemy.sql.ddl import CreateTable
+from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import FromClause, TableClause
 
-from sqlalchemy_ducklake.dialect.conflicts import upsert_plan
+from sqlalchemy_ducklake.constructs.insert import OnConflict
+from sqlalchemy_ducklake.dialect.conflicts import parameters_of, upsert_plan
 from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.merge import staging
@@ -89,8 +92,9 @@ class InsertCompiler(ScriptCompiler):
             return self.finish_script(
                 [(text, _INSERTED)], rowcount=("inserted",), guarded=False
             )
-        staged = _staged(given, keys, whole=returns)
-        stage = staging.rows_stage(staged)
+        binds = self._typed(conflict, statement.table)
+        kinds = {name: bind.type for name, bind in binds.items()}
+        stage, made = staging.rows_stage(_staged(given, keys, whole=returns), kinds)
         single = not self.for_executemany and given.select is None and len(given.rows) == 1
         plan: InsertPlan | UpsertPlan
         if conflict is None:
@@ -102,8 +106,8 @@ class InsertCompiler(ScriptCompiler):
         # RETURNING is compiled before the steps: what it adds to the statement, they need.
         returned = [self._return(statement, plan)] if returns else []
         steps = [
-            *self.planned([staging.make_rows_stage(stage, staged)]),
-            (self._fill(stage, given), Step()),
+            *self.planned([made]),
+            (self._fill(stage, given, binds), Step()),
             *self.planned(plan.steps()),
             *returned,
             *self.planned([*plan.drops(), staging.drop_stage(stage)]),
@@ -155,11 +159,31 @@ class InsertCompiler(ScriptCompiler):
         table = self.preparer.format_table(target)
         return f"INSERT INTO {table} ({names}) SELECT {values} FROM {self.batch_name}"
 
-    def _fill(self, stage: TableClause, given: Given) -> str:
+    def _typed(
+        self, conflict: OnConflict | None, target: FromClause
+    ) -> dict[str, BindParameter[Any]]:
+        """Give the parameters of ON CONFLICT, those assigned as they are with a type."""
+        assignments = {} if conflict is None else conflict.assignments or {}
+        assigned = {
+            value.key: target.c[name].type
+            for name, value in assignments.items()
+            if isinstance(value, BindParameter) and name in target.c
+        }
+        return {
+            name: bind._with_binary_element_type(assigned.get(bind.key, sqltypes.String()))
+            if bind.type._isnull
+            else bind
+            for name, bind in parameters_of(conflict).items()
+        }
+
+    def _fill(
+        self, stage: TableClause, given: Given, binds: Mapping[str, BindParameter[Any]]
+    ) -> str:
         """INSERT INTO <stage> (<columns>, <sequence>, <first>) <the given rows>."""
-        defaults = [text for _, text in given.defaults]
+        extra = [self.process(bind) for bind in binds.values()]
+        defaults = [*(text for _, text in given.defaults), *extra]
         columns = [*given.columns, *(column for column, _ in given.defaults)]
-        names = [column.name for column in columns]
+        names = [*(column.name for column in columns), *binds]
         quoted = map(self.preparer.quote, (*names, staging.SEQUENCE, staging.FIRST))
         into = f"INSERT INTO {self.preparer.format_table(stage)} ({', '.join(quoted)})"
         if given.select is not None:

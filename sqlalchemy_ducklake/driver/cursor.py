@@ -8,6 +8,7 @@ apart.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -278,9 +279,8 @@ class Cursor:
         if script.guarded:
             self.connection.guard()
         try:
-            for statement, step in steps:
-                if step.role is not Role.DROP and outcome.wants(step):
-                    self._run_step(statement, step, values, outcome)
+            for repeat, group in itertools.groupby(steps, lambda pair: pair[1].repeat):
+                self._run_steps(list(group), repeat, values, outcome)
         except BaseException:
             self._drop(steps, suppress=True)
             raise
@@ -288,6 +288,22 @@ class Cursor:
         self.counts = outcome.counts
         if script.rowcount:
             self.rowcount = sum(outcome.counts.get(name, 0) for name in script.rowcount)
+
+    def _run_steps(
+        self,
+        steps: Sequence[tuple[duckdb.Statement, Step]],
+        repeat: str,
+        values: Mapping[str, Any],
+        outcome: Outcome,
+    ) -> None:
+        """Run neighbouring steps once, or until the count they repeat for is zero."""
+        while True:
+            outcome.counts[repeat] = 0
+            for statement, step in steps:
+                if step.role is not Role.DROP and outcome.wants(step):
+                    self._run_step(statement, step, values, outcome)
+            if not outcome.counts.pop(repeat):
+                return
 
     def _run_step(
         self,

@@ -32,13 +32,17 @@ class Step:
     """One statement of a script.
 
     ``name`` is the count that a COUNT step feeds.  A step with ``when`` runs only if one
-    of the counts it names is above zero.  ``violation`` makes the error of a CHECK step
-    from the rows it found.
+    of the counts it names is above zero, one with ``unless`` only if that count is
+    zero.  Neighbours with the same ``repeat`` run again
+    and again until they leave that count at zero.  ``violation`` makes the error of a
+    CHECK step from the rows it found.
     """
 
     role: Role = Role.RUN
     name: str = ""
     when: tuple[str, ...] = ()
+    unless: str = ""
+    repeat: str = ""
     violation: Callable[[Sequence[tuple[Any, ...]]], Exception] | None = None
 
 
@@ -89,4 +93,6 @@ class Outcome:
 
     def wants(self, step: Step) -> bool:
         """Tell whether ``step`` has anything to do."""
+        if step.unless and self.counts.get(step.unless):
+            return False
         return not step.when or any(self.counts.get(name) for name in step.when)

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.schema import Table
-from sqlalchemy.sql.selectable import FromClause, SelectBase, TableClause
+from sqlalchemy.sql.selectable import FromClause, SelectBase
 
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.errors import KeyViolation, NullKey
@@ -31,7 +31,7 @@ from sqlalchemy_ducklake.merge.steps import PlannedStep, constant
 _EXAMPLES: ColumnElement[Any] = constant(3)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Key:
     """A primary or unique key of a table."""
 
@@ -40,9 +40,21 @@ class Key:
     columns: tuple[Column[Any], ...]
     primary: bool = False
 
+    def __eq__(self, other: object) -> bool:
+        # Columns would compare to an expression.
+        return isinstance(other, Key) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Give the names of its columns."""
+        return tuple(column.name for column in self.columns)
+
     def within(self, source: FromClause) -> list[ColumnElement[Any]]:
         """Give the columns of this key in another table that has them."""
-        return [source.c[column.name] for column in self.columns]
+        return [source.c[name] for name in self.names]
 
     def matches(self, left: FromClause, right: FromClause) -> ColumnElement[bool]:
         """Say that two rows have the same value of this key."""
@@ -78,15 +90,14 @@ def _name(name: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def no_null(key: Key, stage: TableClause) -> Iterator[PlannedStep]:
+def no_null(key: Key, stage: FromClause) -> Iterator[PlannedStep]:
     """Refuse rows that have NULL in a column of the primary key."""
     columns = key.within(stage)
     rows = select(*columns).where(or_(*(column.is_(None) for column in columns)))
-    names = tuple(column.name for column in key.columns)
-    yield _check(rows.limit(_EXAMPLES), partial(_null_key, key.table, names))
+    yield _check(rows.limit(_EXAMPLES), partial(_null_key, key.table, key.names))
 
 
-def not_twice(key: Key, stage: TableClause) -> SelectBase:
+def not_twice(key: Key, stage: FromClause) -> SelectBase:
     """Select the values of a key that the stage holds more than once."""
     columns = key.within(stage)
     return (
@@ -97,7 +108,7 @@ def not_twice(key: Key, stage: TableClause) -> SelectBase:
     )
 
 
-def not_there(key: Key, stage: TableClause, target: FromClause) -> SelectBase:
+def not_there(key: Key, stage: FromClause, target: FromClause) -> SelectBase:
     """Select the values of a key that the stage holds and the target has already."""
     # The target is the probe side: the engine prunes its files by what is staged.
     return select(*key.within(target)).select_from(
@@ -109,8 +120,7 @@ def violation(key: Key, rows: Sequence[SelectBase]) -> PlannedStep:
     """Check that none of the selects finds a value of the key."""
     found = rows[0] if len(rows) == 1 else union_all(*rows)
     examples = select(found.subquery("found")).limit(_EXAMPLES)
-    names = tuple(column.name for column in key.columns)
-    return _check(examples, partial(_key_violation, key.table, key.name, names))
+    return _check(examples, partial(_key_violation, key.table, key.name, key.names))
 
 
 def _check(

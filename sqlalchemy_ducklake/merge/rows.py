@@ -44,7 +44,7 @@ def new_name(name: str) -> str:
     return f"{name}{ROW_ID}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowsPlan:
     """The staged rows of an UPDATE or DELETE.
 
@@ -107,7 +107,7 @@ class RowsPlan:
             taken: SelectBase = select(*key.within(self.target)).where(
                 key.matches(self.target, images), outside
             )
-            twice = not_twice(key, images)  # type: ignore[arg-type]
+            twice = not_twice(key, images)
             yield violation(key, [twice, taken])
 
     def update(self) -> PlannedStep:

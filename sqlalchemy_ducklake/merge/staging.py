@@ -8,15 +8,16 @@ connection reuse them; each drops what it made.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, cast, column, false, select, table
+from sqlalchemy import BigInteger, cast, column, false, null, select, table
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import Select, TableClause
+from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.driver.script import Role, Step
-from sqlalchemy_ducklake.merge.steps import DropStage, MakeStage, PlannedStep, constant
+from sqlalchemy_ducklake.merge.steps import DropStage, MakeStage, PlannedStep
 
 _SUFFIX = secrets.token_hex(4)
 
@@ -30,14 +31,21 @@ FIRST = f"_first_{_SUFFIX}"
 ROW_ID = f"_rowid_{_SUFFIX}"
 #: What is to become of a row: the name of a count of MergeResult.
 EFFECT = f"_effect_{_SUFFIX}"
+#: The stages of a merge in waves, and what its state knows of each row.
+PENDING, WAVE, STATE = f"_pending_{_SUFFIX}", f"_wave_{_SUFFIX}", f"_state_{_SUFFIX}"
+EXISTED, TOUCHED = f"_existed_{_SUFFIX}", f"_touched_{_SUFFIX}"
 _ROWS = f"_rows_{_SUFFIX}"
 _EFFECTS = f"_effects_{_SUFFIX}"
 
 
-def rows_stage(columns: Sequence[Column[Any]]) -> TableClause:
-    """Name the stage that holds the given rows, with these columns of the target."""
-    own = (column(SEQUENCE, BigInteger), column(FIRST, BigInteger))
-    return table(_ROWS, *own, *(column(each.name, each.type) for each in columns))
+def bind_name(number: int) -> str:
+    """Name the staged column of a parameter that stands in an expression."""
+    return f"_bind{number}_{_SUFFIX}"
+
+
+def new_name(name: str) -> str:
+    """Name the column that holds what a column of the target becomes."""
+    return f"{name}{EFFECT}"
 
 
 def effects_stage(columns: Sequence[ColumnElement[Any]]) -> TableClause:
@@ -45,11 +53,23 @@ def effects_stage(columns: Sequence[ColumnElement[Any]]) -> TableClause:
     return table(_EFFECTS, *(column(each.name, each.type) for each in columns))
 
 
-def make_rows_stage(stage: TableClause, columns: Sequence[Column[Any]]) -> PlannedStep:
-    """Make the stage empty, with the very types that the target has in the lake."""
-    zero = cast(constant(0), BigInteger)
-    empty: Select[Any] = select(zero.label(SEQUENCE), zero.label(FIRST), *columns)
-    return PlannedStep(MakeStage(stage, empty.where(false())), Step())
+def rows_stage(
+    columns: Sequence[Any], binds: Mapping[str, TypeEngine[Any]]
+) -> tuple[TableClause, PlannedStep]:
+    """Name the stage for the given rows, and make it empty.
+
+    It has these columns of the target, with the very types that they have in the lake,
+    and a column for each parameter that stands in an expression.
+    """
+    own = {SEQUENCE: BigInteger(), FIRST: BigInteger(), **binds}
+    stage = table(
+        _ROWS,
+        *(column(name, kind) for name, kind in own.items()),
+        *(column(each.name, each.type) for each in columns),
+    )
+    made = (cast(null(), kind).label(name) for name, kind in own.items())
+    empty: Select[Any] = select(*made, *columns).where(false())
+    return stage, PlannedStep(MakeStage(stage, empty), Step())
 
 
 def drop_stage(stage: TableClause) -> PlannedStep:

@@ -1,9 +1,19 @@
-"""The plan of INSERT … ON CONFLICT: the staged merge."""
+"""The plan of INSERT … ON CONFLICT: the staged merge.
+
+Rows are applied in order, as SQLite does, so a key may come twice.  Three roads lead to
+the same end, and the statement and its batch decide which is taken:
+
+- no key comes twice: the effects are what one join says;
+- a key comes twice and the last row decides alone (every column that is inserted takes
+  its ``excluded`` value, without a guard), or DO NOTHING lets the first decide: the batch
+  is reduced to that row;
+- a key comes twice and later rows see what earlier ones did: *waves* (``waves.py``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,17 +26,26 @@ from sqlalchemy import (
     exists,
     false,
     func,
+    or_,
     select,
     union_all,
 )
-from sqlalchemy.sql.elements import ColumnElement
-from sqlalchemy.sql.selectable import FromClause, Select, TableClause
+from sqlalchemy.sql.elements import BindParameter, ColumnElement
+from sqlalchemy.sql.selectable import FromClause, Select, SelectBase, TableClause
 from sqlalchemy.sql.visitors import replacement_traverse
 
 from sqlalchemy_ducklake.driver.script import Role, Step
-from sqlalchemy_ducklake.merge.checks import Key, no_null
+from sqlalchemy_ducklake.merge import waves
+from sqlalchemy_ducklake.merge.checks import Key, no_null, not_there, not_twice, violation
 from sqlalchemy_ducklake.merge.insert import allocate
-from sqlalchemy_ducklake.merge.staging import EFFECT, FIRST, SEQUENCE, drop_stage, effects_stage
+from sqlalchemy_ducklake.merge.staging import (
+    EFFECT,
+    FIRST,
+    SEQUENCE,
+    drop_stage,
+    effects_stage,
+    new_name,
+)
 from sqlalchemy_ducklake.merge.steps import (
     AppendRows,
     ChangeRows,
@@ -36,26 +55,30 @@ from sqlalchemy_ducklake.merge.steps import (
     constant,
 )
 
-_REPEATED = "repeated"
+#: The count that decides which road a script takes: rows beyond the first of their key.
+REPEATED = "repeated"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class UpsertPlan:
     """An INSERT … ON CONFLICT as steps; filling the stage is the compiler's.
 
-    ``key`` is the conflict target, ``assignments`` what an existing row takes (by column
-    name, in terms of the target and of ``excluded``; None: DO NOTHING), ``where`` the
-    guard of that.  ``columns`` are the ones a new row gets.
+    ``key`` is the conflict target, ``other_keys`` the table's further ones.
+    ``assignments`` is what an existing row takes (by column name, in terms of the target
+    and of ``excluded``; None: DO NOTHING), ``where`` the guard of that.  ``columns`` are
+    the ones a new row gets.
     """
 
     target: FromClause
     stage: TableClause
     key: Key
+    other_keys: Sequence[Key]
     columns: Sequence[Column[Any]]
     assignments: Mapping[str, ColumnElement[Any]] | None
     where: ColumnElement[bool] | None
     excluded: FromClause
     allocated: Column[Any] | None
+    binds: Mapping[str, str]
     single: bool
 
     def steps(self) -> Iterator[PlannedStep]:
@@ -63,16 +86,26 @@ class UpsertPlan:
         if self.allocated is not None:
             yield allocate(self.allocated, self.target, self.stage)
         yield from no_null(self.key, self.stage)
-        if not self.single:
+        if self.single:
+            yield from self._join()
+        elif self.last_row_decides:
+            yield self._count_repeats()
             yield from self._reduce()
-        yield self._find_effects()
-        yield self._count_effects()
+            yield from self._join()
+        else:
+            yield self._count_repeats()
+            yield from (_step(each, unless=REPEATED) for each in self._join())
+            yield from self._waves()
+        for key in self.other_keys:
+            yield self._check(key)
         if self.assignments is not None:
             yield self._update(self.assignments)
         yield self._insert()
 
     def drops(self) -> Iterator[PlannedStep]:
         """Give the steps that remove what this plan made besides its stage."""
+        if not (self.single or self.last_row_decides):
+            yield from waves.drops(self)
         yield drop_stage(self.effects)
 
     def returned(self) -> ColumnElement[bool]:
@@ -83,6 +116,25 @@ class UpsertPlan:
         )
         return and_(self.key.matches(self.target, self.stage), ~skipped)
 
+    @property
+    def last_row_decides(self) -> bool:
+        """Tell whether one row of each key says all, so that the others can be dropped."""
+        if self.assignments is None:
+            return True
+        in_key = {each.name for each in self.key.columns}
+        replaced = {
+            name
+            for name, value in self.assignments.items()
+            if getattr(value, "table", None) is self.excluded and value.name == name
+        }
+        inserted = {each.name for each in self.columns} - in_key
+        return self.where is None and replaced == set(self.assignments) == inserted
+
+    @cached_property
+    def waves(self) -> waves.WaveStages:
+        """Name the tables that the waves need."""
+        return waves.stages(self)
+
     @cached_property
     def effects(self) -> TableClause:
         """Name the table of effects: one row for each staged key that exists."""
@@ -91,9 +143,54 @@ class UpsertPlan:
             [
                 column(EFFECT),
                 *self.key.within(self.stage),
-                *(column(_new(name)) for name in new),
+                *(column(new_name(name)) for name in new),
             ]
         )
+
+    def adapted(self, expression: Any, excluded: FromClause, stored: FromClause) -> Any:
+        """Let an expression speak of other tables than ``excluded`` and the target."""
+
+        def moved(element: Any, **_: Any) -> Any:
+            if isinstance(element, BindParameter):
+                return excluded.c[self.binds[element.key]]
+            table = getattr(element, "table", None)
+            if table is self.excluded:
+                return excluded.c[element.name]
+            if table is not None and table == self.target:
+                return stored.c[element.key if stored is self.target else element.name]
+            return None
+
+        return replacement_traverse(expression, {}, moved)
+
+    def new_values(
+        self, excluded: FromClause, stored: FromClause
+    ) -> dict[str, ColumnElement[Any]]:
+        """Give what each assigned column becomes, as that column would hold it."""
+        return {
+            name: self._value(name, value, excluded, stored)
+            for name, value in (self.assignments or {}).items()
+        }
+
+    def guard(self, excluded: FromClause, stored: FromClause) -> ColumnElement[bool] | None:
+        """Give the guard of the update; what is unknown is not true."""
+        if self.where is None:
+            return None
+        return func.coalesce(self.adapted(self.where, excluded, stored), false())
+
+    def _value(
+        self, name: str, value: ColumnElement[Any], excluded: FromClause, stored: FromClause
+    ) -> ColumnElement[Any]:
+        adapted: ColumnElement[Any] = self.adapted(value, excluded, stored)
+        if adapted is excluded.c.get(name):
+            return adapted
+        # Compared and stored as the column would hold it: 1.005 in DECIMAL(10, 2), say.
+        return cast(adapted, self.target.c[name].type)
+
+    def _count_repeats(self) -> PlannedStep:
+        keys = select(*self.key.within(self.stage)).distinct().subquery("keys")
+        number = select(func.count()).select_from(keys).scalar_subquery()
+        repeats: Select[Any] = select(constant(REPEATED), func.count() - number)
+        return PlannedStep(repeats.select_from(self.stage), Step(Role.COUNTS))
 
     def _reduce(self) -> Iterator[PlannedStep]:
         """Keep one row of each key: the last, or with DO NOTHING the first.
@@ -102,36 +199,43 @@ class UpsertPlan:
         """
         keys = self.key.within(self.stage)
         sequence = self.stage.c[SEQUENCE]
-        distinct = select(*keys).distinct().subquery("keys")
-        number = select(func.count()).select_from(distinct).scalar_subquery()
-        repeats: Select[Any] = select(constant(_REPEATED), func.count() - number).select_from(
-            self.stage
-        )
-        yield PlannedStep(repeats.select_from(self.stage), Step(Role.COUNTS))
         first, last = func.min(sequence), func.max(sequence)
         kept = select(*keys, first.label("first"), last.label("last"))
         places = kept.group_by(*keys).subquery("places")
         row_kept = places.c.first if self.assignments is None else places.c.last
-        when = Step(when=(_REPEATED,))
+        when = Step(when=(REPEATED,))
         yield PlannedStep(
             ChangeRows(self.stage, {FIRST: places.c.first}, places, row_kept == sequence), when
         )
         kept_rows = select(row_kept).scalar_subquery()
-        yield PlannedStep(RemoveRows(self.stage, sequence.not_in(kept_rows)), when)
+        # With DO NOTHING the rows that are dropped were skipped; else they had their say.
+        role = Step(
+            Role.RUN if self.assignments is not None else Role.COUNT, "skipped", (REPEATED,)
+        )
+        yield PlannedStep(RemoveRows(self.stage, sequence.not_in(kept_rows)), role)
 
-    def _find_effects(self) -> PlannedStep:
+    def _waves(self) -> Iterator[PlannedStep]:
+        when = (REPEATED,)
+        yield from (_step(each, when=when) for each in waves.steps(self))
+        yield from self._reduce()
+        yield _step(waves.images(self), when=when)
+
+    def _join(self) -> Iterator[PlannedStep]:
         """Join target and stage once: what each existing key's row would become."""
         excluded = self.stage.alias("excluded")
-        new = {
-            name: self._value(name, value, excluded)
-            for name, value in (self.assignments or {}).items()
-        }
+        new = self.new_values(excluded, self.target)
         rows = select(
             self._effect(new, excluded).label(EFFECT),
             *self.key.within(excluded),
-            *(value.label(_new(name)) for name, value in new.items()),
+            *(value.label(new_name(name)) for name, value in new.items()),
         ).select_from(self.target.join(excluded, self.key.matches(self.target, excluded)))
-        return PlannedStep(MakeStage(self.effects, rows), Step())
+        yield PlannedStep(MakeStage(self.effects, rows), Step())
+        effects = self.effects
+        matched = select(func.count()).select_from(effects).scalar_subquery()
+        inserted: Select[Any] = select(constant("inserted"), func.count() - matched)
+        by_effect = select(effects.c[EFFECT], func.count()).group_by(effects.c[EFFECT])
+        counts = union_all(inserted.select_from(self.stage), by_effect)
+        yield PlannedStep(counts, Step(Role.COUNTS))
 
     def _effect(
         self, new: Mapping[str, ColumnElement[Any]], excluded: FromClause
@@ -143,59 +247,59 @@ class UpsertPlan:
             for name, value in new.items()
         ]
         effect = case(*changes, else_=constant("unchanged"))
-        if self.where is None:
-            return effect
-        guard = func.coalesce(self._adapted(self.where, excluded), false())
-        return case((guard, effect), else_=constant("skipped"))
+        guard = self.guard(excluded, self.target)
+        return effect if guard is None else case((guard, effect), else_=constant("skipped"))
 
-    def _value(
-        self, name: str, value: ColumnElement[Any], excluded: FromClause
-    ) -> ColumnElement[Any]:
-        adapted: ColumnElement[Any] = self._adapted(value, excluded)
-        if adapted is excluded.c[name]:
-            return adapted
-        # Compared and stored as the column would hold it: 1.005 in DECIMAL(10, 2), say.
-        return cast(adapted, self.target.c[name].type)
+    def _new_rows(self) -> Select[Any]:
+        """Select the staged rows whose key does not exist yet."""
+        there = exists(constant(1)).where(self.key.matches(self.effects, self.stage))
+        return select(self.stage).where(~there)
 
-    def _adapted(self, expression: Any, excluded: FromClause) -> Any:
-        """Let an expression speak of the staged row where it said ``excluded``."""
+    def _check(self, key: Key) -> PlannedStep:
+        """Refuse rows that would hold a value of another key twice."""
+        fresh = self._new_rows().subquery("fresh")
+        found: list[SelectBase] = [not_twice(key, fresh), not_there(key, fresh, self.target)]
+        assigned = {each.name for each in key.columns} & set(self.assignments or ())
+        if assigned:
+            found.append(self._moved_onto(key))
+        return violation(key, found)
 
-        def staged(element: Any, **_: Any) -> Any:
-            if getattr(element, "table", None) is self.excluded:
-                return excluded.c[element.name]
-            return None
-
-        return replacement_traverse(expression, {}, staged)
-
-    def _count_effects(self) -> PlannedStep:
-        effects = self.effects
-        matched = select(func.count()).select_from(effects).scalar_subquery()
-        inserted: Select[Any] = select(
-            constant("inserted"), func.count() - matched
-        ).select_from(self.stage)
-        by_effect = select(effects.c[EFFECT], func.count()).group_by(effects.c[EFFECT])
-        return PlannedStep(union_all(inserted, by_effect), Step(Role.COUNTS))
+    def _moved_onto(self, key: Key) -> SelectBase:
+        """Select values of a key that an update gives to a row while another has them."""
+        effects, other = self.effects, self.target.alias("other")
+        pairs = [
+            other.c[each.key]
+            == (
+                effects.c[new_name(each.name)]
+                if each.name in (self.assignments or ())
+                else self.target.c[each.key]
+            )
+            for each in key.columns
+        ]
+        here = self.key.matches(self.target, effects)
+        elsewhere = or_(
+            *(other.c[each.key] != self.target.c[each.key] for each in self.key.columns)
+        )
+        return select(*(other.c[each.key] for each in key.columns)).where(
+            effects.c[EFFECT] == constant("updated"), here, elsewhere, *pairs
+        )
 
     def _update(self, assignments: Mapping[str, ColumnElement[Any]]) -> PlannedStep:
         effects = self.effects
-        values = {name: effects.c[_new(name)] for name in assignments}
+        values = {name: effects.c[new_name(name)] for name in assignments}
         where = and_(
-            self.key.matches(self.target, effects),
-            effects.c[EFFECT] == constant("updated"),
+            self.key.matches(self.target, effects), effects.c[EFFECT] == constant("updated")
         )
-        return PlannedStep(
-            ChangeRows(self.target, values, effects, where), Step(when=("updated",))
-        )
+        step = Step(when=("updated",))
+        return PlannedStep(ChangeRows(self.target, values, effects, where), step)
 
     def _insert(self) -> PlannedStep:
         names = [each.name for each in self.columns]
-        effects = self.effects
-        there = exists(constant(1)).where(self.key.matches(effects, self.stage))
-        rows = select(*(self.stage.c[name] for name in names)).where(~there)
-        rows = rows.order_by(self.stage.c[FIRST])
+        fresh = self._new_rows().subquery("fresh")
+        rows = select(*(fresh.c[name] for name in names)).order_by(fresh.c[FIRST])
         return PlannedStep(AppendRows(self.target, names, rows), Step(when=("inserted",)))
 
 
-def _new(name: str) -> str:
-    """Name the column that holds what a column of the target becomes."""
-    return f"{name}_{EFFECT}"
+def _step(planned: PlannedStep, **conditions: Any) -> PlannedStep:
+    """Let a step run only under conditions."""
+    return replace(planned, step=replace(planned.step, **conditions))

@@ -1,0 +1,164 @@
+"""UPDATE and DELETE: many parameter sets, RETURNING, keys that move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    Column,
+    Engine,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    delete,
+    exc,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from sqlalchemy_ducklake import errors
+
+metadata = MetaData()
+t = Table(
+    "t",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String),
+    Column("n", Integer),
+)
+other = Table("other", metadata, Column("id", Integer), Column("extra", String))
+inner = Table("t", metadata, *(Column(c.name, c.type) for c in t.c), schema="inner schema")
+
+
+@pytest.fixture
+def lake(engine: Engine) -> Engine:
+    with engine.begin() as connection:
+        connection.exec_driver_sql('CREATE SCHEMA "inner schema"')
+        metadata.create_all(connection)
+        given = [{"id": n, "name": f"n{n}", "n": n} for n in range(1, 6)]
+        connection.execute(insert(t), given)
+        connection.execute(insert(inner), given)
+        connection.execute(insert(other), [{"id": 2, "extra": "two"}, {"id": 3, "extra": "x"}])
+    return engine
+
+
+@pytest.fixture(params=["t", "inner schema.t"])
+def table(request: pytest.FixtureRequest) -> Table:
+    """A table with a key, and one without that needs its schema to be named."""
+    return metadata.tables[request.param]
+
+
+def rows(engine: Engine, table: Table) -> list[Any]:
+    with engine.connect() as connection:
+        return list(map(tuple, connection.execute(select(table).order_by(table.c.id))))
+
+
+def test_update_by_many_parameter_sets_is_one_statement_and_the_last_wins(
+    lake: Engine, table: Table, snapshots: Callable[[], int]
+) -> None:
+    statement = (
+        update(table)
+        .where(table.c.id == bindparam("key"))
+        .values(n=bindparam("new"), name=bindparam("called"))
+    )
+    sets = [
+        {"key": 1, "new": 10, "called": "a"},
+        {"key": 2, "new": None, "called": "b"},
+        {"key": 1, "new": 11, "called": "c"},
+        {"key": 99, "new": 0, "called": "d"},
+    ]
+    before = snapshots()
+    with lake.begin() as connection:
+        assert connection.execute(statement, sets).rowcount == 3
+    assert snapshots() == before + 1
+    assert rows(lake, table)[:3] == [(1, "c", 11), (2, "b", None), (3, "n3", 3)]
+
+
+def test_delete_by_many_parameter_sets_counts_each_row_once(lake: Engine, table: Table) -> None:
+    statement = delete(table).where(table.c.id == bindparam("key"))
+    with lake.begin() as connection:
+        sets = [{"key": 1}, {"key": 3}, {"key": 1}, {"key": 77}]
+        assert connection.execute(statement, sets).rowcount == 2
+    assert [row[0] for row in rows(lake, table)] == [2, 4, 5]
+
+
+def test_update_and_delete_return_their_rows(lake: Engine, table: Table) -> None:
+    changed = (
+        update(table)
+        .where(table.c.id < 3)
+        .values(n=table.c.n * 10)
+        .returning(table, table.c.n + 1)
+    )
+    gone = delete(table).where(table.c.id > 3).returning(table.c.id, func.upper(table.c.name))
+    with lake.begin() as connection:
+        assert sorted(connection.execute(changed).all()) == [
+            (1, "n1", 10, 11),
+            (2, "n2", 20, 21),
+        ]
+        assert sorted(connection.execute(gone).all()) == [(4, "N4"), (5, "N5")]
+    assert rows(lake, table) == [(1, "n1", 10), (2, "n2", 20), (3, "n3", 3)]
+
+
+def test_other_tables_take_part_and_can_be_returned(lake: Engine, table: Table) -> None:
+    changed = (
+        update(table)
+        .where(table.c.id == other.c.id)
+        .values(name=other.c.extra + "!")
+        .returning(table.c.id, table.c.name, other.c.extra)
+    )
+    gone = delete(table).where(table.c.id == other.c.id, other.c.extra == "x")
+    with lake.begin() as connection:
+        assert sorted(connection.execute(changed).all()) == [
+            (2, "two!", "two"),
+            (3, "x!", "x"),
+        ]
+        assert connection.execute(gone.returning(table.c.id, other.c.extra)).all() == [(3, "x")]
+        assert connection.execute(gone).rowcount == 0
+    assert [row[1] for row in rows(lake, table)] == ["n1", "two!", "n4", "n5"]
+
+
+def test_a_subquery_may_ask_the_changed_table(lake: Engine, table: Table) -> None:
+    highest = select(func.max(table.c.n)).scalar_subquery()
+    statement = update(table).where(table.c.n == highest).values(n=0).returning(table.c.id)
+    with lake.begin() as connection:
+        assert connection.execute(statement).all() == [(5,)]
+
+
+def test_a_key_may_move_but_not_onto_another(lake: Engine) -> None:
+    move = update(t).where(t.c.id == bindparam("old")).values(id=bindparam("new"))
+    with lake.begin() as connection:
+        assert connection.execute(update(t).values(id=t.c.id + 1)).rowcount == 5
+        swap = [{"old": 2, "new": 3}, {"old": 3, "new": 2}]
+        assert connection.execute(move, swap).rowcount == 2
+        for sets in ([{"old": 6, "new": 5}], [{"old": 6, "new": 9}, {"old": 5, "new": 9}]):
+            with pytest.raises(exc.IntegrityError) as caught:
+                connection.execute(move, sets)
+            assert isinstance(caught.value.orig, errors.KeyViolation)
+            assert caught.value.orig.examples == ((sets[0]["new"],),)
+        assert connection.execute(move, {"old": 6, "new": 1}).rowcount == 1
+    assert [row[:2] for row in rows(lake, t)] == [
+        (1, "n5"),
+        (2, "n2"),
+        (3, "n1"),
+        (4, "n3"),
+        (5, "n4"),
+    ]
+
+
+def test_what_matches_nothing_makes_no_snapshot(
+    lake: Engine, table: Table, snapshots: Callable[[], int]
+) -> None:
+    before = snapshots()
+    with lake.begin() as connection:
+        none = table.c.id == -1
+        assert connection.execute(update(table).where(none).values(n=1)).rowcount == 0
+        returned = update(table).where(none).values(n=1).returning(table.c.id)
+        assert connection.execute(returned).all() == []
+        assert connection.execute(delete(table).where(none).returning(table.c.id)).all() == []
+    assert snapshots() == before
