@@ -1,10 +1,4 @@
-"""One small tree of errors on top of the driver's exceptions.
-
-Every class descends from the PEP 249 exception it is a case of, so ``except
-IntegrityError`` keeps working; every instance carries as attributes what its message
-says, so no program has to read the message.  The constructor's arguments stay in
-``args``, which makes each error picklable.
-"""
+"""How the driver was used, and what was found in rows and comments."""
 
 from __future__ import annotations
 
@@ -56,27 +50,6 @@ class StatementRefused(duckdb.NotSupportedError):
 
     def __str__(self) -> str:
         return f"{self.reason} (statement: {self.statement.strip()[:200]})"
-
-
-class TransactionAborted(duckdb.OperationalError):
-    """A statement failed earlier, so nothing of this transaction can be published.
-
-    DuckDB answers a COMMIT of such a transaction with success and publishes nothing
-    (measured on 1.5.5); the driver tells.  ``cause`` is the error that did it.
-    """
-
-    sqlstate = "25P02"
-
-    def __init__(self, cause: BaseException | None = None) -> None:
-        super().__init__(cause)
-        self.cause = cause
-
-    def __str__(self) -> str:
-        reason = "" if self.cause is None else f" ({type(self.cause).__name__}: {self.cause})"
-        return (
-            f"the transaction was ended by an earlier error{reason}; nothing of it was "
-            "written: roll back and run it again"
-        )
 
 
 class KeyViolation(duckdb.IntegrityError):
@@ -160,29 +133,6 @@ class ValueRefused(duckdb.DataError):
         )
 
 
-class SerializationFailure(duckdb.OperationalError):
-    """Another writer committed first; the whole transaction can be run again.
-
-    ``base`` is the snapshot this transaction read, ``head`` the newest one now (None
-    where it could not be told).
-    """
-
-    sqlstate = "40001"
-
-    def __init__(self, base: int | None, head: int | None, reason: str = "") -> None:
-        super().__init__(base, head, reason)
-        self.base = base
-        self.head = head
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"the lake moved from snapshot {self.base} to {self.head} while this transaction, "
-            "which checked keys or changed rows, was open; nothing was written: roll back and "
-            f"run it again ({self.reason})"
-        )
-
-
 class MalformedTag(duckdb.DataError):
     """A comment carries a key or constraint tag that this package cannot read.
 
@@ -236,129 +186,6 @@ class StaleConstraint(duckdb.DataError):
             f"{self.constraint} of table {self.table!r} names the column {self.column!r}, "
             "which is not there: it was renamed or dropped by a tool that does not keep "
             "constraints; correct the tag in the comment of the table"
-        )
-
-
-class OptionError(duckdb.ProgrammingError):
-    """An option is unknown, has a bad value or contradicts another one."""
-
-    def __init__(self, option: str, problem: str) -> None:
-        super().__init__(option, problem)
-        self.option = option
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"option {self.option}: {self.problem}"
-
-
-class ExtensionMissing(duckdb.OperationalError):
-    """DuckDB has no extension of this name; ``tried`` pairs each place with its reason."""
-
-    def __init__(self, extension: str, tried: Sequence[tuple[str, str]]) -> None:
-        super().__init__(extension, tried)
-        self.extension = extension
-        self.tried = tuple(tried)
-
-    def __str__(self) -> str:
-        places = "".join(f"\n  {place}: {reason}" for place, reason in self.tried)
-        return (
-            f"no DuckDB extension {self.extension!r}; tried{places}\n"
-            'Run: pip install "sqlalchemy_ducklake[bundled]"'
-        )
-
-
-class LakeUnavailable(duckdb.OperationalError):
-    """A lake could not be opened.
-
-    ``catalog`` names its file or its PostgreSQL database (never a password), ``reason``
-    says why.  The subclasses are the reasons a program may want to tell apart.
-    """
-
-    sqlstate = "08001"
-
-    def __init__(self, catalog: str, reason: str) -> None:
-        super().__init__(catalog, reason)
-        self.catalog = catalog
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"cannot open the lake {self.catalog}: {self.reason}"
-
-
-class LakeNotFound(LakeUnavailable):
-    """There is no lake, and none was to be made here."""
-
-
-class LakeLocked(LakeUnavailable):
-    """Another process holds the catalog file.
-
-    ``process`` is its number where the engine told it, a hint for a human.
-    """
-
-    def __init__(self, catalog: str, process: int | None = None) -> None:
-        who = "another process" if process is None else f"process {process}"
-        super().__init__(
-            catalog,
-            f"{who} holds the file; close it there and try again. (A DuckDB catalog is for "
-            "one process at a time; SQLite and PostgreSQL catalogs can be shared.)",
-        )
-        self.args = (catalog, process)
-        self.process = process
-
-
-class LakeOpenedDifferently(LakeUnavailable):
-    """The catalog file is open in this process, with another value of ``option``."""
-
-    def __init__(self, catalog: str, option: str) -> None:
-        super().__init__(
-            catalog,
-            f"this process has it open, and {option} differs; a DuckDB catalog opens one way "
-            "at a time: use the same options, close the other engine with dispose(), or use "
-            "a SQLite catalog",
-        )
-        self.args = (catalog, option)
-        self.option = option
-
-
-class DataPathMismatch(LakeUnavailable):
-    """The lake keeps its data elsewhere than the option ``data_path`` says."""
-
-    def __init__(self, catalog: str, data_path: str) -> None:
-        super().__init__(
-            catalog,
-            f"its catalog names another place than data_path={data_path}; leave the "
-            "option out, or add override_data_path=true if the files were moved there",
-        )
-        self.args = (catalog, data_path)
-        self.data_path = data_path
-
-
-class CatalogTooOld(LakeUnavailable):
-    """The catalog has the format of an older DuckLake."""
-
-    def __init__(self, catalog: str) -> None:
-        super().__init__(
-            catalog,
-            "its catalog has an older format; add automatic_migration=true to rewrite it "
-            "(older programs cannot read it after that, so keep a copy)",
-        )
-        self.args = (catalog,)
-
-
-class SchemaNotFound(duckdb.ProgrammingError):
-    """The lake has no schema of the name that a connection should start in."""
-
-    sqlstate = "3F000"
-
-    def __init__(self, schema: str, catalog: str) -> None:
-        super().__init__(schema, catalog)
-        self.schema = schema
-        self.catalog = catalog
-
-    def __str__(self) -> str:
-        return (
-            f"the lake {self.catalog} has no schema {self.schema!r}; leave the option schema "
-            f'out, and create it first: CREATE SCHEMA "{self.schema}"'
         )
 
 

@@ -1,0 +1,78 @@
+"""One small tree of errors on top of the driver's exceptions.
+
+Every class descends from the PEP 249 exception it is a case of, so ``except
+IntegrityError`` keeps working; every instance carries as attributes what its message
+says, so no program has to read the message.  The constructor's arguments stay in
+``args``, which makes each error picklable.
+
+    tree.py       how the driver was used; rows, keys, values, comments
+    lake.py       a lake that cannot be opened
+    commits.py    a transaction that ends other than well
+    classify.py   for programs that must decide: what kind, and may it be run again?
+"""
+
+from __future__ import annotations
+
+from sqlalchemy_ducklake.errors.classify import Classification, Kind, classify
+from sqlalchemy_ducklake.errors.commits import (
+    CommitFailed,
+    LockTimeout,
+    OutcomeUnknown,
+    SerializationFailure,
+    StaleBase,
+    TransactionAborted,
+)
+from sqlalchemy_ducklake.errors.lake import (
+    CatalogTooOld,
+    DataPathMismatch,
+    ExtensionMissing,
+    LakeLocked,
+    LakeNotFound,
+    LakeOpenedDifferently,
+    LakeUnavailable,
+    OptionError,
+    SchemaNotFound,
+)
+from sqlalchemy_ducklake.errors.tree import (
+    ClosedError,
+    InterfaceError,
+    KeyViolation,
+    MalformedTag,
+    NullKey,
+    ParameterError,
+    ReservedComment,
+    StaleConstraint,
+    StatementRefused,
+    ValueRefused,
+)
+
+__all__ = [
+    "CatalogTooOld",
+    "Classification",
+    "ClosedError",
+    "CommitFailed",
+    "DataPathMismatch",
+    "ExtensionMissing",
+    "InterfaceError",
+    "KeyViolation",
+    "Kind",
+    "LakeLocked",
+    "LakeNotFound",
+    "LakeOpenedDifferently",
+    "LakeUnavailable",
+    "LockTimeout",
+    "MalformedTag",
+    "NullKey",
+    "OptionError",
+    "OutcomeUnknown",
+    "ParameterError",
+    "ReservedComment",
+    "SchemaNotFound",
+    "SerializationFailure",
+    "StaleBase",
+    "StaleConstraint",
+    "StatementRefused",
+    "TransactionAborted",
+    "ValueRefused",
+    "classify",
+]
