@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, cast
 
-from sqlalchemy.engine import URL
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Engine
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.interfaces import (
     BindTyping,
@@ -32,7 +33,8 @@ from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
 from sqlalchemy_ducklake.dialect.reflection.tables import Reflection
 from sqlalchemy_ducklake.dialect.typecompiler import DuckLakeTypeCompiler
 from sqlalchemy_ducklake.dialect.types import COLSPECS
-from sqlalchemy_ducklake.dialect.url import config_from_url
+from sqlalchemy_ducklake.dialect.url import config_from_url, discreet
+from sqlalchemy_ducklake.lake.instances import Hold, keep
 
 
 class DuckLakeDialect(Reflection, DefaultDialect):
@@ -94,6 +96,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         self._json_deserializer = json_deserializer
         self.alias = "lake"
         self.metadata_schema: str | None = None
+        self._hold: Hold | None = None
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
@@ -112,6 +115,24 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         self.metadata_schema = config.metadata_schema
         self.default_schema_name = config.schema
         return cast("ConnectArgsType", ((config,), {}))
+
+    @classmethod
+    def engine_created(cls, engine: Engine) -> None:
+        """Let an engine tell no secrets, and let go of the lake when it is disposed."""
+        engine.url = discreet(engine.url)
+        event.listen(engine, "engine_disposed", _let_go)
+
+    def connect(self, *cargs: Any, **cparams: Any) -> DBAPIConnection:
+        """Open a connection; from the first one on, the engine keeps the lake open."""
+        if self._hold is None:
+            self._hold = keep(cargs[0])
+        return cast("DBAPIConnection", driver.connect(*cargs, **cparams))
+
+    def let_go(self) -> None:
+        """Close the lake, unless somebody else in this process has it open."""
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
 
     def do_ping(self, dbapi_connection: DBAPIConnection) -> bool:
         """Ask the engine for nothing."""
@@ -173,6 +194,10 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     def _get_server_version_info(self, connection: Any) -> tuple[int, ...]:
         text: Mapping[int, str] = connection.exec_driver_sql("SELECT version()").first()
         return tuple(int(part) for part in text[0].removeprefix("v").split("-")[0].split("."))
+
+
+def _let_go(engine: Engine) -> None:
+    cast("DuckLakeDialect", engine.dialect).let_go()
 
 
 class DuckLakeSQLiteDialect(DuckLakeDialect):
