@@ -1,0 +1,41 @@
+"""Run a benchmark and print its table: ``python tests/benchmarks insert``.
+
+Ratios are what counts, and nothing is asserted about them; test_benchmarks_run.py
+makes sure that the works do what they are timed for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+# A directory that is run finds what lies inside it; the names here begin one higher.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import bench_insert, bench_merge, bench_recent, bench_update
+from benchmarks.measure import Report
+
+BENCHMARKS: dict[str, Callable[..., Report]] = {
+    "insert": bench_insert.run,
+    "merge": bench_merge.run,
+    "recent": bench_recent.run,
+    "update": bench_update.run,
+}
+
+
+def main() -> None:
+    """Run the benchmarks that are asked for, each in a temporary directory."""
+    parser = argparse.ArgumentParser(prog="python tests/benchmarks", description=__doc__)
+    parser.add_argument("benchmark", nargs="*", help=f"of {', '.join(BENCHMARKS)} (all)")
+    parser.add_argument("--runs", type=int, default=5, help="of each work (%(default)s)")
+    asked = parser.parse_args()
+    for name in asked.benchmark or BENCHMARKS:
+        with tempfile.TemporaryDirectory() as directory:
+            BENCHMARKS[name](Path(directory), runs=asked.runs).print()
+
+
+if __name__ == "__main__":
+    main()

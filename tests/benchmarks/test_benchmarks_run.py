@@ -1,0 +1,54 @@
+"""The benchmarks do what they are timed for; how fast they are is not asserted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bench_insert, bench_merge, bench_recent, bench_update
+from benchmarks.measure import Report
+from sqlalchemy_ducklake import MergeResult
+
+
+def printed(report: Report, capsys: pytest.CaptureFixture[str]) -> str:
+    report.print()
+    return capsys.readouterr().out
+
+
+def test_an_insert_of_many_dicts_writes_one_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = bench_insert.run(tmp_path, size=5000, runs=1)
+    assert report.facts == {
+        "rows in the unkeyed table": 5000,
+        "data files of the unkeyed table": 1,
+        "rows in the keyed table": 5000,
+        "data files of the keyed table": 1,
+    }
+    assert "keyed table" in printed(report, capsys)
+
+
+def test_an_upsert_writes_once_and_its_repetition_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = bench_merge.run(tmp_path, bench_merge.Sizes(target=20_000, changes=2000), runs=1)
+    assert report.facts == {
+        "upsert": MergeResult(inserted=1000, updated=1000),
+        "snapshots of upsert": 1,
+        "the same again": MergeResult(unchanged=2000),
+        "snapshots of the same again": 0,
+    }
+    assert "the same again" in printed(report, capsys)
+
+
+def test_recent_keys_are_merged_into_tables_of_two_sizes(tmp_path: Path) -> None:
+    report = bench_recent.run(tmp_path, sizes=(4000, 8000), runs=1)
+    merged = {name: fact for name, fact in report.facts.items() if "files" not in name}
+    assert list(merged) == list(report.times)
+    assert set(merged.values()) == {MergeResult(updated=1000)}  # the second time round
+
+
+def test_an_update_with_many_parameter_sets_reaches_every_row(tmp_path: Path) -> None:
+    report = bench_update.run(tmp_path, size=4000, sets=400, runs=1)
+    assert report.facts == {"rows updated": 400}
