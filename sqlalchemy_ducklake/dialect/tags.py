@@ -1,5 +1,8 @@
 """What a :class:`Table` declares, as the tags that keep it in a lake."""
 
+# What SQLAlchemy asks of a constraint before it creates one is private.
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -89,12 +92,22 @@ def _joined(comment: str | None, tag: str | None, place: str) -> str | None:
         raise exc.CompileError(f"(in {place}): {error}") from error
 
 
-def _declared(table: schema.Table, compiler: DDLCompiler) -> Iterable[schema.Constraint]:
+def _declared(table: schema.Table, compiler: DDLCompiler) -> list[schema.Constraint]:
     # A CHECK that was given to a column is known to the column only.
     everywhere = [*table.constraints, *(one for c in table.columns for one in c.constraints)]
-    for constraint in dict.fromkeys(everywhere):
-        if constraint._should_create_for_compiler(compiler):  # noqa: SLF001 - asked by the base
-            yield constraint
+    return [each for each in dict.fromkeys(everywhere) if _is_wanted(each, compiler)]
+
+
+def _is_wanted(constraint: Any, compiler: DDLCompiler) -> bool:
+    """Tell whether a constraint belongs to the table on this database.
+
+    AddConstraint and DropConstraint switch a constraint off for every later CREATE TABLE,
+    because they make or remove it alone; here it is always kept with the others.
+    """
+    if constraint._type_bound:
+        return bool(constraint._should_create_for_compiler(compiler))
+    rule = constraint._ddl_if
+    return rule is None or bool(rule._should_execute(constraint, constraint, None, compiler))
 
 
 def _only(kind: type[Any], constraints: Iterable[schema.Constraint]) -> Iterable[Any]:

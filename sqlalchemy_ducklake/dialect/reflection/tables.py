@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import exc
+from sqlalchemy import exc, func, select
 from sqlalchemy.engine import Connection, reflection
 from sqlalchemy.engine.reflection import ObjectKind, ObjectScope, ReflectionDefaults
 from sqlalchemy.sql.compiler import IdentifierPreparer
@@ -19,6 +19,7 @@ from sqlalchemy.sql.compiler import IdentifierPreparer
 from sqlalchemy_ducklake.dialect.reflection import catalog, descriptions, queries
 from sqlalchemy_ducklake.dialect.reflection.catalog import Found, Place
 from sqlalchemy_ducklake.errors import MalformedTag, StaleConstraint
+from sqlalchemy_ducklake.lake.config import DEFAULT_ALIAS
 
 _Key = tuple[str | None, str]
 _ANY = {"scope": ObjectScope.ANY, "kind": ObjectKind.ANY}
@@ -49,6 +50,9 @@ class Reflection:
     """The reflection of a dialect, to be mixed in before its base."""
 
     alias: str
+    # The database of the metadata tables.  A lake that is attached as of a snapshot may share
+    # that of another; unless it is said which, the engine itself is asked about such a lake.
+    metadata_catalog: str | None = None
     metadata_schema: str | None
     default_schema_name: str | None
     identifier_preparer: IdentifierPreparer
@@ -213,16 +217,22 @@ class Reflection:
         """Return the options of one table."""
         return _single(self.get_multi_table_options, connection, table_name, schema, kw)
 
+    def _get_default_schema_name(self, connection: Connection) -> str | None:
+        return connection.scalar(select(func.current_schema()))
+
     def _place(self, connection: Connection, schema: str | None) -> Place:
         quote = self.identifier_preparer.quote_identifier
-        database = f"__ducklake_metadata_{self.alias}"
+        database = self.metadata_catalog or f"__ducklake_metadata_{self.alias}"
         parts = (database, self.metadata_schema) if self.metadata_schema else (database,)
         return Place(
             self.alias,
             schema or self.default_schema_name or "main",
             queries.MetadataPlace(".".join(map(quote, parts))),
-            _changed_catalog(connection),
+            self._hides_metadata() or _changed_catalog(connection),
         )
+
+    def _hides_metadata(self) -> bool:
+        return self.metadata_catalog is None and self.alias != DEFAULT_ALIAS
 
     def _describe(
         self, connection: Connection, describe: Callable[[Found], Any], kw: dict[str, Any]
