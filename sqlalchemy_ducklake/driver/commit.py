@@ -5,50 +5,255 @@ for appends to tables without keys.  It lets two writers insert one key, lets ov
 deletes duplicate rows and lets a compaction undo a delete (all measured on 1.5.5).  So a
 transaction that checked a key, changed rows or ran DDL commits by *compare-and-swap*:
 with no retry, its commit fails if any snapshot was published since its own was pinned.
+
+A COMMIT that fails may have been published all the same, if only the answer was lost.  So
+every commit carries an id in the extra info of its snapshot, and after a failure the lake
+is asked, never the message.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import random
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import duckdb
 
-from sqlalchemy_ducklake.errors import SerializationFailure
+from sqlalchemy_ducklake.driver.script import Script
+from sqlalchemy_ducklake.driver.statements import (
+    describes_commit,
+    is_guarded,
+    may_change,
+)
+from sqlalchemy_ducklake.errors import CommitFailed, OutcomeUnknown, SerializationFailure
+from sqlalchemy_ducklake.lake.catalogs import PostgresCatalog
+from sqlalchemy_ducklake.lake.changes import History, changed_tables, changes_between
+from sqlalchemy_ducklake.lake.instances import Session
+from sqlalchemy_ducklake.lake.locks import fence
+from sqlalchemy_ducklake.lake.marks import CommitRecord, TableMark, table_label
+
+#: How often a statement that commits by itself is run in all.
+TRIES = 8
+
+AUTHOR = "sqlalchemy_ducklake"
+
+# Waiting for the catalog to answer again, and for a commit in the server to end; seconds.
+_LOOK_UP_PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)
+_FENCE_TIMEOUT = 10.0
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+
+_DESCRIBE = "CALL ducklake_set_commit_message($1, $2, $3, extra_info => $4)"
 
 
-@contextlib.contextmanager
-def compare_and_swap(duck: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Let a COMMIT inside fail rather than retry on top of other people's commits."""
-    duck.execute("SET SESSION ducklake_max_retry_count = 0")
-    try:
-        yield
-    finally:
-        duck.execute("RESET SESSION ducklake_max_retry_count")
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """What the user lets the snapshots of a connection say.
 
-
-def commit(duck: duckdb.DuckDBPyConnection, *, guarded: bool) -> None:
-    """Commit, by compare-and-swap if ``guarded``.
-
-    Raises SerializationFailure where another writer came first.  The transaction is over
-    in any case.
+    Without a ``message`` it names the operations and tables; ``extra`` is kept in the
+    extra info beside the driver's own part.
     """
-    try:
-        if not guarded:
-            duck.commit()
+
+    author: str | None = AUTHOR
+    message: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Work:
+    """What a transaction did so far, as far as its commit must know.
+
+    ``marks`` are what the snapshot will say of each table.  ``unmarked`` tells that
+    statements ran of which nobody knows what they did to which key.
+    """
+
+    guarded: bool = False
+    changed: bool = False
+    unmarked: bool = False
+    described: bool = False
+    operations: dict[str, None] = field(default_factory=dict)
+    marks: dict[str, TableMark] = field(default_factory=dict)
+    commit_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def note_script(self, script: Script) -> None:
+        """Remember what a script is about to do."""
+        self.changed = True
+        self.guarded = self.guarded or script.guarded
+        if script.table is None:
+            self._forget_keys()
+            self.operations[script.mode or "script"] = None
             return
-        with compare_and_swap(duck):
-            duck.commit()
-    except duckdb.TransactionException as error:
-        # DuckDB has rolled back; which road it was that failed, only a later look at the
-        # lake's history can tell for sure.
-        raise SerializationFailure(None, head_of(duck), str(error)) from error
+        label = table_label(*script.table)
+        self.marks[label] = TableMark(script.mode, script.validated_key)
+        self.operations[f"{script.mode} {label}".strip()] = None
+
+    def note_statement(self, statement: duckdb.Statement) -> None:
+        """Remember what a statement is about to do."""
+        if not may_change(statement):
+            return
+        self.changed = True
+        self.guarded = self.guarded or is_guarded(statement)
+        self.described = self.described or describes_commit(statement)
+        self.operations[statement.type.name.lower().replace("_", " ")] = None
+        self._forget_keys()
+
+    def _forget_keys(self) -> None:
+        self.unmarked = True
+        self.marks = {name: TableMark(mark.mode) for name, mark in self.marks.items()}
+
+    @property
+    def record(self) -> CommitRecord:
+        """What the snapshot says of this work."""
+        return CommitRecord(self.commit_id, self.marks)
 
 
-def head_of(duck: duckdb.DuckDBPyConnection) -> int | None:
-    """Give the newest snapshot of the lake that the connection uses, None if unknown."""
-    try:
-        row = duck.execute("FROM current_snapshot()").fetchone()
-    except duckdb.Error:
+@dataclass(slots=True)
+class Commit:
+    """A commit that went through; its snapshot is looked up when somebody asks."""
+
+    commit_id: str
+    base: int
+    guarded: bool
+    _snapshot: int | None = None
+    _known: bool = False
+
+    def snapshot(self, session: Session) -> int | None:
+        """Give the snapshot of this commit, None if nothing had changed."""
+        if not self._known:
+            # Compare-and-swap publishes the next number or none.
+            head = self.base + 1 if self.guarded else None
+            with contextlib.closing(session.duck.cursor()) as duck:
+                history = changes_between(duck, session.config, self.base, head)
+            self._snapshot, self._known = history.committed(self.commit_id), True
+        return self._snapshot
+
+
+class Lowered:
+    """A setting of the session that is lowered for a while, and must be raised again."""
+
+    __slots__ = ("_lower", "_reset")
+
+    def __init__(self, name: str) -> None:
+        self._lower = f"SET SESSION {name} = 0"
+        self._reset = f"RESET SESSION {name}"
+
+    def lower(self, duck: duckdb.DuckDBPyConnection) -> None:
+        """Set it to zero."""
+        duck.execute(self._lower)
+
+    def reset(self, duck: duckdb.DuckDBPyConnection) -> None:
+        """Let it be what it is for everybody."""
+        duck.execute(self._reset)
+
+
+RETRIES = Lowered("ducklake_max_retry_count")
+INLINING = Lowered("ducklake_default_data_inlining_row_limit")
+
+
+def publish(session: Session, work: Work, info: CommitInfo) -> Commit | None:
+    """Commit, by compare-and-swap if the work is guarded; None if it changed nothing.
+
+    Raises SerializationFailure where another writer came first, CommitFailed where
+    nobody did, OutcomeUnknown if that cannot be found out.  The transaction is over in
+    any case.
+    """
+    if not work.changed or session.config.read_only:
+        session.duck.commit()
         return None
-    return None if row is None else int(row[0])
+    base = _describe(session, work, info)
+    try:
+        _commit(session.duck, guarded=work.guarded)
+    except duckdb.Error as error:
+        roll_back(session.duck)
+        _settle(session, work, base, error)
+    return Commit(work.commit_id, base, work.guarded)
+
+
+def roll_back(duck: duckdb.DuckDBPyConnection) -> None:
+    """Undo what is open.
+
+    What a failing ROLLBACK would undo is gone already: with the backend that died, or
+    with the statement that ended the transaction.
+    """
+    with contextlib.suppress(duckdb.Error):
+        duck.rollback()
+
+
+def run_again(attempt: Callable[[], None]) -> None:
+    """Run a whole piece of work, again if another writer came first, up to TRIES times."""
+    for number in range(TRIES):
+        try:
+            return attempt()
+        except (SerializationFailure, CommitFailed):
+            if number + 1 == TRIES:
+                raise
+        pause(number)
+    return None
+
+
+def pause(number: int) -> None:
+    """Wait before running again what failed for the ``number``-th time, from 0."""
+    # Full jitter keeps losers from meeting again.
+    time.sleep(random.uniform(0, min(_FIRST_PAUSE * 2**number, _LONGEST_PAUSE)))
+
+
+def _describe(session: Session, work: Work, info: CommitInfo) -> int:
+    """Give the snapshot its words, and tell which one this transaction has pinned."""
+    duck, alias = session.duck, session.config.alias
+    row = duck.execute("FROM ducklake_current_snapshot($1)", [alias]).fetchone()
+    assert row is not None
+    if not work.described:
+        message = info.message or ", ".join(work.operations)
+        extra = work.record.encode(info.extra)
+        duck.execute(_DESCRIBE, [alias, info.author, message, extra])
+    return int(row[0])
+
+
+def _commit(duck: duckdb.DuckDBPyConnection, *, guarded: bool) -> None:
+    if not guarded:
+        duck.commit()
+        return
+    RETRIES.lower(duck)
+    duck.commit()
+
+
+def _settle(session: Session, work: Work, base: int, error: duckdb.Error) -> None:
+    """Find out whether a commit that failed was published; if it was not, say why."""
+    reason = str(error)
+    try:
+        history = _outcome(session, work, base)
+        tables = changed_tables(session.duck, session.config, history)
+    except duckdb.Error as trouble:
+        raise OutcomeUnknown(base, work.commit_id, f"{reason}; then {trouble}") from error
+    if history.committed(work.commit_id) is not None:
+        return
+    if work.described and isinstance(session.config.catalog, PostgresCatalog):
+        hint = "it carries no id, because its message was set by CALL, not by commit_info"
+        raise OutcomeUnknown(base, work.commit_id, f"{reason}; {hint}") from error
+    if history.head > base:
+        raise SerializationFailure(base, history.head, reason, tables) from error
+    raise CommitFailed(base, reason) from error
+
+
+def _outcome(session: Session, work: Work, base: int) -> History:
+    """Read what was published after ``base``, when nothing can be added to it any more."""
+    history = _history(session, base)
+    decided = work.guarded and history.head > base
+    if decided or history.committed(work.commit_id) is not None:
+        return history
+    with fence(session, timeout=_FENCE_TIMEOUT):
+        return _history(session, base)
+
+
+def _history(session: Session, base: int) -> History:
+    """Read the history, as often as a server needs to come back."""
+    for wait in _LOOK_UP_PAUSES[:-1]:
+        time.sleep(wait)
+        with contextlib.suppress(duckdb.Error):
+            return changes_between(session.duck, session.config, base)
+    time.sleep(_LOOK_UP_PAUSES[-1])
+    return changes_between(session.duck, session.config, base)

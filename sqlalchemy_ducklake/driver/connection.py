@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,9 +18,12 @@ import duckdb
 
 from sqlalchemy_ducklake import errors
 from sqlalchemy_ducklake.driver import commit
+from sqlalchemy_ducklake.driver.commit import CommitInfo, Lowered, Work
 from sqlalchemy_ducklake.driver.cursor import Cursor
 from sqlalchemy_ducklake.driver.result import Result
+from sqlalchemy_ducklake.driver.statements import may_delete
 from sqlalchemy_ducklake.lake.instances import Session
+from sqlalchemy_ducklake.lake.locks import DEFAULT_TIMEOUT, lake_lock
 
 
 class Connection:
@@ -28,6 +31,9 @@ class Connection:
 
     As a context manager it commits, or rolls back on an error, and closes.  Threads must
     not share it; :meth:`interrupt` alone may be called from another one.
+
+    ``commit_info`` is what the snapshots of this connection say, ``lock_timeout`` how many
+    seconds a commit queues behind those of other writers.
     """
 
     # PEP 249 asks for the exceptions as attributes of the connection too.
@@ -48,8 +54,13 @@ class Connection:
         self._autocommit = autocommit
         self._closed = False
         self._in_transaction = False
-        self._guarded = False
         self._aborted_by: BaseException | None = None
+        self._exclusive = False
+        self._not_inlining = False
+        self._last: commit.Commit | None = None
+        self.commit_info = CommitInfo()
+        self.lock_timeout = DEFAULT_TIMEOUT
+        self.work = Work()
         self._live: weakref.ref[Result] | None = None
         # So that an open result survives the next statement exactly; see driver/result.py.
         self._duck.execute("SET GLOBAL arrow_lossless_conversion = true")
@@ -75,6 +86,27 @@ class Connection:
             self.commit()
             self._autocommit = value
 
+    @property
+    def last_snapshot(self) -> int | None:
+        """The snapshot that this connection's last commit made, None if it made none."""
+        return None if self._last is None else self._last.snapshot(self._session)
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the lock of the lake; who commits by compare-and-swap waits for it.
+
+        Other writers can still be first, if they are not of this package.
+        """
+        if self._exclusive:
+            yield
+            return
+        with lake_lock(self._session, timeout=self.lock_timeout):
+            self._exclusive = True
+            try:
+                yield
+            finally:
+                self._exclusive = False
+
     def cursor(self) -> Cursor:
         """Open a cursor; all cursors of a connection share its transaction."""
         self.check_open()
@@ -92,7 +124,8 @@ class Connection:
         """Publish the transaction as one snapshot, or none if nothing changed.
 
         Raises TransactionAborted if a statement ended it earlier, SerializationFailure if
-        another writer came first.  The transaction is over in any case.
+        another writer came first, OutcomeUnknown if the catalog does not answer any more.
+        The transaction is over in any case.
         """
         self.check_open()
         if not self._in_transaction:
@@ -102,9 +135,18 @@ class Connection:
             self.rollback()
             raise errors.TransactionAborted(cause) from cause
         self.detach_live()
-        guarded = self._guarded
+        self._inline(wanted=True)
+        work = self.work
         self._forget_transaction()
-        commit.commit(self._duck, guarded=guarded)
+        try:
+            with self.exclusive() if work.guarded else contextlib.nullcontext():
+                self._last = commit.publish(self._session, work, self.commit_info)
+        except BaseException:
+            commit.roll_back(self._duck)
+            raise
+        finally:
+            if work.guarded:
+                self._reset(commit.RETRIES)
 
     def rollback(self) -> None:
         """Undo the transaction; never fails, also if there is none."""
@@ -112,10 +154,8 @@ class Connection:
             return
         self.detach_live()
         self._forget_transaction()
-        # What a failing ROLLBACK would undo is gone already: with the backend that died,
-        # or with the statement that ended the transaction.
-        with contextlib.suppress(duckdb.Error):
-            self._duck.rollback()
+        commit.roll_back(self._duck)
+        self._inline(wanted=True)
 
     def interrupt(self) -> None:
         """Stop the statement that runs on this connection, from another thread."""
@@ -168,29 +208,33 @@ class Connection:
         """Tell whether a statement ended the transaction, so that only rollback is left."""
         return self._aborted_by is not None
 
-    def guard(self) -> None:
-        """Let the transaction commit by compare-and-swap only."""
-        self._guarded = True
+    def atomically(self, work: Callable[[], None], *, guarded: bool) -> None:
+        """Run work in the open transaction, or in one of its own.
 
-    @contextlib.contextmanager
-    def one_transaction(self) -> Iterator[None]:
-        """Run several statements in one transaction: the open one, or one for them alone."""
-        own = self._autocommit and not self._in_transaction
+        In one of its own it is run again, as a whole, if another writer comes first.
+        """
+        if self._in_transaction or not self._autocommit:
+            self.begin()
+            work()
+            return
+        with self.exclusive() if guarded else contextlib.nullcontext():
+            commit.run_again(lambda: self._alone(work))
+
+    def _alone(self, work: Callable[[], None]) -> None:
         self.begin()
         try:
-            yield
+            work()
         except BaseException:
-            if own:
-                self.rollback()
+            self.rollback()
             raise
-        if own:
-            self.commit()
+        self.commit()
 
     def send(self, statement: Any, values: Any) -> None:
         """Execute one statement in the open transaction, if there is one."""
         self.detach_live()
         if self._aborted_by is not None:
             raise errors.TransactionAborted(self._aborted_by) from self._aborted_by
+        self._inline(wanted=not may_delete(statement))
         try:
             self._duck.execute(statement, values)
         except duckdb.Error as error:
@@ -220,6 +264,23 @@ class Connection:
         except duckdb.Error:
             self._aborted_by = error
 
+    def _inline(self, *, wanted: bool) -> None:
+        """Let small changes go into the catalog from now on, or not."""
+        if wanted and self._not_inlining:
+            self._reset(commit.INLINING)
+        elif not wanted and not self._not_inlining:
+            commit.INLINING.lower(self._duck)
+        self._not_inlining = not wanted
+
+    def _reset(self, setting: Lowered) -> None:
+        """Let a setting be as it was; a connection that cannot is not used again."""
+        try:
+            setting.reset(self._duck)
+        except duckdb.Error:
+            self._closed = True
+            self._session.close()
+
     def _forget_transaction(self) -> None:
-        self._in_transaction = self._guarded = False
+        self._in_transaction = False
         self._aborted_by = None
+        self.work = Work()

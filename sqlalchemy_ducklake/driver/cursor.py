@@ -8,7 +8,6 @@ apart.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,27 +16,28 @@ import duckdb
 import pyarrow as pa
 
 from sqlalchemy_ducklake.driver.batch import batch_of, check_set
-from sqlalchemy_ducklake.driver.result import Result, Row
-from sqlalchemy_ducklake.driver.script import Outcome, Role, Script, Step
-from sqlalchemy_ducklake.driver.types import Column
-from sqlalchemy_ducklake.errors import (
-    ClosedError,
-    InterfaceError,
-    ParameterError,
-    StatementRefused,
+from sqlalchemy_ducklake.driver.parameters import (
+    Parameters,
+    as_sequence,
+    by_name,
+    positional,
+    refuse_excess,
+    values_for,
 )
+from sqlalchemy_ducklake.driver.result import Result, Row
+from sqlalchemy_ducklake.driver.script import Outcome, Script
+from sqlalchemy_ducklake.driver.statements import READING, is_guarded
+from sqlalchemy_ducklake.driver.steps import ScriptRun, affected_rows
+from sqlalchemy_ducklake.driver.types import Column
+from sqlalchemy_ducklake.errors import ClosedError, InterfaceError, StatementRefused
 
 if TYPE_CHECKING:
     from sqlalchemy_ducklake.driver.connection import Connection
 
-Parameters = Sequence[Any] | Mapping[str, Any]
-
 _Kind = duckdb.StatementType
 _ROWS = duckdb.ExpectedResultType.QUERY_RESULT
 _CHANGED = duckdb.ExpectedResultType.CHANGED_ROWS
-_READING = {_Kind.SELECT, _Kind.EXPLAIN, _Kind.RELATION}
-# A transaction of these alone may leave a collision of snapshots to DuckLake's retry.
-_APPENDING = {_Kind.INSERT, _Kind.COPY, _Kind.SET, _Kind.PREPARE, *_READING}
+_ANSWERING = READING | {_Kind.EXPLAIN}
 
 
 class Cursor:
@@ -69,9 +69,11 @@ class Cursor:
         if not statements:
             return self
         if script is not None:
-            check_set(script.parameters, _as_sequence(parameters))
-            with self.connection.one_transaction():
-                self._run_script(statements, script, _by_name(parameters))
+            check_set(script.parameters, as_sequence(parameters))
+            self.connection.atomically(
+                lambda: self._run_script(statements, script, by_name(parameters)),
+                guarded=script.guarded,
+            )
         elif len(statements) == 1:
             self._run_one(statements[0], parameters)
         else:
@@ -95,11 +97,13 @@ class Cursor:
         if not sets or not statements:
             self.rowcount = 0
             return self
-        with self.connection.one_transaction():
-            if script is not None and script.batch is not None:
-                self._run_batch(statements, script, [_as_sequence(one) for one in sets])
-            else:
-                self._run_each(operation, sets, script)
+        if script is not None and script.batch is not None:
+            self._run_batch(statements, script, [as_sequence(one) for one in sets])
+        else:
+            guarded = any(map(is_guarded, statements))
+            self.connection.atomically(
+                lambda: self._run_each(operation, sets, script), guarded=guarded
+            )
         return self
 
     def fetchone(self) -> Row | None:
@@ -205,15 +209,13 @@ class Cursor:
         if statement.type == _Kind.TRANSACTION:
             self._control(statement.query)
             return
-        values = _values_for(statement, parameters)
-        if self.connection.autocommit and statement.type in _READING:
+        values = values_for(statement, parameters)
+        if self.connection.autocommit and statement.type in READING:
             self._send(statement, values)
             return
-        with self.connection.one_transaction():
-            self._send(statement, values)
-            # An autocommit ends here, and with it what the engine streams.
-            if self._result is not None and self.connection.autocommit:
-                self.connection.detach_live()
+        self.connection.atomically(
+            lambda: self._send_whole(statement, values), guarded=is_guarded(statement)
+        )
 
     def _run_several(
         self, statements: list[duckdb.Statement], operation: str, parameters: Parameters
@@ -221,10 +223,13 @@ class Cursor:
         if any(not statement.query for statement in statements):
             self._run_expanded(statements, operation, parameters)
             return
-        _refuse_excess(statements, parameters)
-        with self.connection.one_transaction():
+        refuse_excess(statements, parameters)
+
+        def run() -> None:
             for statement in statements:
-                self._send(statement, _values_for(statement, parameters, several=True))
+                self._send_whole(statement, values_for(statement, parameters, several=True))
+
+        self.connection.atomically(run, guarded=any(map(is_guarded, statements)))
 
     def _run_expanded(
         self, statements: list[duckdb.Statement], operation: str, parameters: Parameters
@@ -237,9 +242,12 @@ class Cursor:
                 "DuckLake cannot add a column whose default is an expression; add the column "
                 "without it, then ALTER TABLE … ALTER COLUMN … SET DEFAULT",
             )
-        with self.connection.one_transaction():
-            self.connection.send(operation, _positional(parameters))
+
+        def run() -> None:
+            self.connection.send(operation, positional(parameters))
             self._take(statements[-1])
+
+        self.connection.atomically(run, guarded=False)
 
     def _run_each(
         self, operation: str, sets: Sequence[Parameters], script: Script | None
@@ -259,12 +267,25 @@ class Cursor:
         sets: Sequence[Sequence[Any]],
     ) -> None:
         batch = batch_of(script, sets)
+        self.connection.atomically(
+            lambda: self._run_on(batch, statements, script, by_name(sets[0])),
+            guarded=script.guarded,
+        )
+
+    def _run_on(
+        self,
+        batch: pa.Table,
+        statements: list[duckdb.Statement],
+        script: Script,
+        values: Mapping[str, Any],
+    ) -> None:
+        """Run a script while the engine knows its batch by name."""
         duck = self.connection.duck
         self.connection.detach_live()
         assert script.batch is not None
         duck.register(script.batch, batch)
         try:
-            self._run_script(statements, script, _by_name(sets[0]))
+            self._run_script(statements, script, values)
         finally:
             if not self.connection.aborted:
                 self.connection.detach_live()
@@ -273,75 +294,20 @@ class Cursor:
     def _run_script(
         self, statements: Sequence[duckdb.Statement], script: Script, values: Mapping[str, Any]
     ) -> None:
-        """Run the steps in order; the steps that drop run on every way out."""
-        outcome = Outcome()
-        steps = list(zip(statements, script.steps, strict=True))
-        if script.guarded:
-            self.connection.guard()
-        try:
-            for repeat, group in itertools.groupby(steps, lambda pair: pair[1].repeat):
-                self._run_steps(list(group), repeat, values, outcome)
-        except BaseException:
-            self._drop(steps, suppress=True)
-            raise
-        self._drop(steps, suppress=False)
-        self.counts = outcome.counts
-        if script.rowcount:
-            self.rowcount = sum(outcome.counts.get(name, 0) for name in script.rowcount)
+        run = ScriptRun(self.connection, statements, script)
+        run.run(values)
+        self.counts, self.rowcount = run.outcome.counts, run.rowcount
+        if run.rows is not None:
+            self._result, self.description = run.rows, run.rows.description
 
-    def _run_steps(
-        self,
-        steps: Sequence[tuple[duckdb.Statement, Step]],
-        repeat: str,
-        values: Mapping[str, Any],
-        outcome: Outcome,
-    ) -> None:
-        """Run neighbouring steps once, or until the count they repeat for is zero."""
-        while True:
-            outcome.counts[repeat] = 0
-            for statement, step in steps:
-                if step.role is not Role.DROP and outcome.wants(step):
-                    self._run_step(statement, step, values, outcome)
-            if not outcome.counts.pop(repeat):
-                return
-
-    def _run_step(
-        self,
-        statement: duckdb.Statement,
-        step: Step,
-        values: Mapping[str, Any],
-        outcome: Outcome,
-    ) -> None:
-        names = statement.named_parameters
-        self.connection.send(statement, {name: values[name] for name in names})
-        duck = self.connection.duck
-        if step.role is Role.COUNT:
-            outcome.add({step.name: _count(duck)})
-        elif step.role is Role.COUNTS:
-            outcome.add(dict(duck.fetchall()))
-        elif step.role is Role.CHECK:
-            rows = duck.fetchall()
-            if rows and step.violation is not None:
-                raise step.violation(rows)
-        elif step.role is Role.ROWS:
-            self._result = self.connection.stream()
-            self._result.detach_as_rows()
-            self.description = self._result.description
-
-    def _drop(self, steps: Sequence[tuple[duckdb.Statement, Step]], *, suppress: bool) -> None:
-        if self.connection.aborted:
-            return  # the rollback drops what was made
-        for statement, step in steps:
-            if step.role is Role.DROP:
-                try:
-                    self.connection.send(statement, {})
-                except duckdb.Error:
-                    if not suppress:
-                        raise
+    def _send_whole(self, statement: duckdb.Statement, values: Any) -> None:
+        self._send(statement, values)
+        # An autocommit ends here, and with it what the engine streams.
+        if self._result is not None and self.connection.autocommit:
+            self.connection.detach_live()
 
     def _send(self, statement: duckdb.Statement, values: Any) -> None:
-        if statement.type not in _APPENDING:
-            self.connection.guard()
+        self.connection.work.note_statement(statement)
         self.connection.send(statement, values)
         self._take(statement)
 
@@ -351,7 +317,7 @@ class Cursor:
         description = duck.description
         expected = statement.expected_result_type
         if _CHANGED in expected and [column[0] for column in description] == ["Count"]:
-            self.rowcount = _count(duck)
+            self.rowcount = affected_rows(duck)
         elif _ROWS in expected and not _only_tells_success(statement, description):
             self._result = self.connection.stream()
             self.description = description
@@ -367,45 +333,7 @@ class Cursor:
             self.connection.begin()
 
 
-def _count(duck: duckdb.DuckDBPyConnection) -> int:
-    # CREATE TABLE announces a count and gives no row.
-    row = duck.fetchone()
-    return -1 if row is None else int(row[0])
-
-
 def _only_tells_success(statement: duckdb.Statement, description: list[Column]) -> bool:
-    if statement.type in _READING:
+    if statement.type in _ANSWERING:
         return False
     return [(column[0], str(column[1])) for column in description] == [("Success", "BOOLEAN")]
-
-
-def _as_sequence(parameters: Parameters) -> Sequence[Any]:
-    return tuple(parameters.values()) if isinstance(parameters, Mapping) else parameters
-
-
-def _by_name(parameters: Parameters) -> Mapping[str, Any]:
-    """Name the values as the engine names placeholders: ``?`` and ``$1`` are ``'1'``."""
-    if isinstance(parameters, Mapping):
-        return parameters
-    return {str(place): value for place, value in enumerate(parameters, start=1)}
-
-
-def _positional(parameters: Parameters) -> Any:
-    return dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
-
-
-def _values_for(
-    statement: duckdb.Statement, parameters: Parameters, *, several: bool = False
-) -> dict[str, Any]:
-    values = _by_name(parameters)
-    names = statement.named_parameters
-    if names - values.keys() or (not several and values.keys() - names):
-        raise ParameterError(sorted(names), sorted(values))
-    return {name: values[name] for name in names}
-
-
-def _refuse_excess(statements: Iterable[duckdb.Statement], parameters: Parameters) -> None:
-    """Refuse values that no statement uses: two with ``?`` each would share the first."""
-    names = {name for statement in statements for name in statement.named_parameters}
-    if _by_name(parameters).keys() - names:
-        raise ParameterError(sorted(names), sorted(_by_name(parameters)))

@@ -62,6 +62,18 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A parameter that is a table: its place in the parameters and its name in the steps.
+
+    ``columns`` are the columns of the target that its columns of the same name go to.
+    """
+
+    index: int
+    name: str
+    columns: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Script:
     """What the steps of a script are for, and how its parameters become a batch.
 
@@ -69,7 +81,11 @@ class Script:
     ``executemany`` (None: the script takes one set), with a column ``sequence`` that
     numbers the sets from 0.  ``rowcount`` names the counts whose sum is the cursor's
     ``rowcount``; ``guarded`` scripts checked keys or change rows, so their commit must
-    not be merged with anybody else's.
+    not be merged with anybody else's.  ``sources`` are parameters that hold tables.
+
+    ``table`` (schema and name), ``mode`` (insert, upsert, …) and ``validated_key`` (the
+    columns whose values were proved unique in the whole table) are what the commit says
+    of the script in the snapshot.
     """
 
     steps: tuple[Step, ...]
@@ -78,6 +94,10 @@ class Script:
     parameters: tuple[Parameter, ...] = ()
     rowcount: tuple[str, ...] = ()
     guarded: bool = False
+    sources: tuple[Source, ...] = ()
+    table: tuple[str, str] | None = None
+    mode: str = ""
+    validated_key: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -1,0 +1,43 @@
+"""What a kind of statement means for its transaction, by the engine's own parser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+
+_Kind = duckdb.StatementType
+
+READING = frozenset({_Kind.SELECT, _Kind.RELATION})
+
+# These change nothing in a lake; EXPLAIN is not among them, it may ANALYZE a DELETE.
+_HARMLESS = READING | {_Kind.SET, _Kind.PREPARE}
+
+# A transaction of these alone may leave a collision of snapshots to DuckLake's retry.
+_APPENDING = _HARMLESS | {_Kind.INSERT, _Kind.COPY}
+
+# What these write must not be inlined: a compaction of another writer, who leaves
+# collisions to DuckLake's retry, would bring deleted rows back (measured on 1.5.5).
+_DELETING = frozenset(
+    {_Kind.DELETE, _Kind.UPDATE, _Kind.MERGE_INTO, _Kind.EXECUTE, _Kind.EXPLAIN}
+)
+
+
+def is_guarded(statement: duckdb.Statement) -> bool:
+    """Tell whether only compare-and-swap may commit what this does."""
+    return statement.type not in _APPENDING
+
+
+def may_change(statement: duckdb.Statement) -> bool:
+    """Tell whether this may change the lake."""
+    return statement.type not in _HARMLESS
+
+
+def may_delete(statement: Any) -> bool:
+    """Tell whether this may delete or update rows."""
+    return getattr(statement, "type", None) in _DELETING
+
+
+def describes_commit(statement: duckdb.Statement) -> bool:
+    """Tell whether the user sets message and extra info of the commit by a CALL."""
+    return statement.type == _Kind.CALL and "set_commit_message" in statement.query.lower()

@@ -1,0 +1,97 @@
+"""Run the steps of a script in the open transaction."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from sqlalchemy_ducklake.driver.result import Result
+from sqlalchemy_ducklake.driver.script import Outcome, Role, Script, Step
+
+if TYPE_CHECKING:
+    from sqlalchemy_ducklake.driver.connection import Connection
+
+
+class ScriptRun:
+    """One run of a script: its steps in order, its counts, and its rows if it has some."""
+
+    def __init__(
+        self, connection: Connection, statements: Sequence[duckdb.Statement], script: Script
+    ) -> None:
+        self.outcome = Outcome()
+        self.rows: Result | None = None
+        self._connection = connection
+        self._script = script
+        self._steps = list(zip(statements, script.steps, strict=True))
+
+    @property
+    def rowcount(self) -> int:
+        """The sum of the counts that the script names; -1 if it names none."""
+        names = self._script.rowcount
+        return sum(self.outcome.counts.get(name, 0) for name in names) if names else -1
+
+    def run(self, values: Mapping[str, Any]) -> None:
+        """Run the steps; those that drop run on every way out."""
+        self._connection.work.note_script(self._script)
+        try:
+            for repeat, group in itertools.groupby(self._steps, lambda pair: pair[1].repeat):
+                self._run_group(list(group), repeat, values)
+        except BaseException:
+            self._drop(suppress=True)
+            raise
+        self._drop(suppress=False)
+
+    def _run_group(
+        self,
+        steps: Sequence[tuple[duckdb.Statement, Step]],
+        repeat: str,
+        values: Mapping[str, Any],
+    ) -> None:
+        """Run neighbouring steps once, or until the count they repeat for is zero."""
+        counts = self.outcome.counts
+        while True:
+            counts[repeat] = 0
+            for statement, step in steps:
+                if step.role is not Role.DROP and self.outcome.wants(step):
+                    self._run_step(statement, step, values)
+            if not counts.pop(repeat):
+                return
+
+    def _run_step(
+        self, statement: duckdb.Statement, step: Step, values: Mapping[str, Any]
+    ) -> None:
+        names = statement.named_parameters
+        self._connection.send(statement, {name: values[name] for name in names})
+        duck = self._connection.duck
+        if step.role is Role.COUNT:
+            self.outcome.add({step.name: affected_rows(duck)})
+        elif step.role is Role.COUNTS:
+            self.outcome.add(dict(duck.fetchall()))
+        elif step.role is Role.CHECK:
+            rows = duck.fetchall()
+            if rows and step.violation is not None:
+                raise step.violation(rows)
+        elif step.role is Role.ROWS:
+            self.rows = self._connection.stream()
+            self.rows.detach_as_rows()
+
+    def _drop(self, *, suppress: bool) -> None:
+        if self._connection.aborted:
+            return  # the rollback drops what was made
+        for statement, step in self._steps:
+            if step.role is Role.DROP:
+                try:
+                    self._connection.send(statement, {})
+                except duckdb.Error:
+                    if not suppress:
+                        raise
+
+
+def affected_rows(duck: duckdb.DuckDBPyConnection) -> int:
+    """Fetch the count that the engine answers a data change with."""
+    # CREATE TABLE announces a count and gives no row.
+    row = duck.fetchone()
+    return -1 if row is None else int(row[0])

@@ -1,0 +1,217 @@
+"""What changed between two snapshots, and whether it concerns a table.
+
+DuckLake keeps for each snapshot a text like ``inlined_insert:3,created_table:"s"."t"``.
+It is read from the catalog's own table, because the function ``snapshots()`` reads all
+of them each time.  Ask in the transaction that pinned ``head``, or with none open.
+
+Some changes are none to a reader: compaction, and flushing inlined rows.  Some leave no
+trace under the table's id: a rename is told as the creation of the new name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from sqlalchemy_ducklake.lake.attach import metadata_table
+from sqlalchemy_ducklake.lake.config import LakeConfig
+from sqlalchemy_ducklake.lake.marks import CommitRecord, table_label
+
+TableName = tuple[str, str]
+
+_CHANGES = """FROM query_table($1)
+    SELECT snapshot_id, changes_made, commit_extra_info
+    WHERE snapshot_id > $2 AND snapshot_id <= $3 ORDER BY snapshot_id"""
+_TABLE_ID = """FROM query_table($1) AS t JOIN query_table($2) AS s USING (schema_id)
+    SELECT t.table_id
+    WHERE lower(s.schema_name) = lower($4) AND lower(t.table_name) = lower($5)
+    AND t.begin_snapshot <= $3 AND (t.end_snapshot IS NULL OR t.end_snapshot > $3)
+    AND s.begin_snapshot <= $3 AND (s.end_snapshot IS NULL OR s.end_snapshot > $3)"""
+_TABLE_NAMES = """FROM query_table($1) AS t JOIN query_table($2) AS s USING (schema_id)
+    SELECT DISTINCT ON (t.table_id) s.schema_name, t.table_name
+    WHERE list_contains($3::BIGINT[], t.table_id) ORDER BY t.table_id, t.begin_snapshot DESC"""
+_FEED = "FROM ducklake_table_changes($1, $2, $3, $4, $4) SELECT 1 LIMIT 1"
+
+_HARMLESS = frozenset({"merge_adjacent", "rewrite_delete", "compacted_table"})
+_FLUSH = frozenset({"inline_flush", "flushed_inlined"})
+# What a flush writes besides: files with the rows, and their deletions if there are any.
+_OF_A_FLUSH = frozenset({"inserted_into_table", "deleted_from_table"})
+
+_QUOTED = r'"(?:[^"]|"")*"'
+_CHANGE = re.compile(
+    rf'([^:,"]+):(?:(\d+)|({_QUOTED}(?:\.{_QUOTED})*))(?:,(?=.)|\Z)', re.DOTALL
+)
+_NAME = re.compile(_QUOTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a snapshot: of a table by id, or of something by its names."""
+
+    kind: str
+    id: int | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What one commit did; ``changes`` is None if its text cannot be read."""
+
+    id: int
+    changes: tuple[Change, ...] | None
+    record: CommitRecord | None
+
+    def kinds(self, table_id: int) -> frozenset[str]:
+        """Give the kinds of changes that were made to a table."""
+        return frozenset(each.kind for each in self.changes or () if each.id == table_id)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The snapshots after ``base`` up to ``head``, as far as they were not expired."""
+
+    base: int
+    head: int
+    snapshots: tuple[Snapshot, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether every snapshot in between is still known."""
+        return len(self.snapshots) == self.head - self.base
+
+    def committed(self, commit_id: str) -> int | None:
+        """Give the snapshot that carries this commit id."""
+        for snapshot in self.snapshots:
+            if snapshot.record is not None and snapshot.record.commit_id == commit_id:
+                return snapshot.id
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Why a table counts as changed: ``snapshot`` (None: no single one) and ``reason``."""
+
+    table: str
+    snapshot: int | None
+    reason: str
+
+
+def parse_changes(text: str) -> tuple[Change, ...]:
+    """Split the changes of a snapshot; raises ValueError for a text of another form."""
+    changes, position = [], 0
+    while position < len(text):
+        found = _CHANGE.match(text, position)
+        if found is None:
+            raise ValueError(f"not a list of changes at position {position}: {text!r}")
+        kind, number, names = found.groups()
+        identity = None if number is None else int(number)
+        changes.append(Change(kind, identity, tuple(_unquoted(names or ""))))
+        position = found.end()
+    return tuple(changes)
+
+
+def _unquoted(names: str) -> Iterator[str]:
+    for quoted in _NAME.findall(names):
+        yield quoted[1:-1].replace('""', '"')
+
+
+def changes_between(
+    duck: duckdb.DuckDBPyConnection, config: LakeConfig, base: int, head: int | None = None
+) -> History:
+    """Read what was committed after ``base`` up to ``head``, or up to now."""
+    table = metadata_table(config, "ducklake_snapshot_changes")
+    last = (1 << 62) if head is None else head
+    rows = duck.execute(_CHANGES, [table, base, last]).fetchall()
+    snapshots = tuple(
+        Snapshot(number, _readable(text), CommitRecord.decode(extra))
+        for number, text, extra in rows
+    )
+    newest = snapshots[-1].id if snapshots else base
+    return History(base, newest if head is None else head, snapshots)
+
+
+def _readable(text: str | None) -> tuple[Change, ...] | None:
+    try:
+        return parse_changes(text or "")
+    except ValueError:
+        return None
+
+
+def touches(
+    duck: duckdb.DuckDBPyConnection,
+    config: LakeConfig,
+    tables: Sequence[TableName],
+    base: int,
+    head: int,
+) -> tuple[Touch, ...]:
+    """Tell which tables changed after ``base`` up to ``head``, each once and why.
+
+    Not for a transaction that changed one of them: the engine's change feed breaks it.
+    """
+    if base == head:
+        return ()
+    history = changes_between(duck, config, base, head)
+    found = (_touch(duck, config, history, table) for table in tables)
+    return tuple(touch for touch in found if touch is not None)
+
+
+def _touch(
+    duck: duckdb.DuckDBPyConnection, config: LakeConfig, history: History, table: TableName
+) -> Touch | None:
+    label = table_label(*table)
+    before = table_id(duck, config, table, history.base)
+    after = table_id(duck, config, table, history.head)
+    if before != after:
+        return Touch(label, None, "it was created, dropped, renamed or replaced")
+    if after is None:
+        return None
+    if not history.complete:
+        return Touch(label, None, "snapshots in between were expired")
+    for snapshot in history.snapshots:
+        reason = _reason(duck, config, snapshot, table, after)
+        if reason:
+            return Touch(label, snapshot.id, reason)
+    return None
+
+
+def _reason(
+    duck: duckdb.DuckDBPyConnection,
+    config: LakeConfig,
+    snapshot: Snapshot,
+    table: TableName,
+    number: int,
+) -> str:
+    if snapshot.changes is None:
+        return "its changes cannot be read"
+    kinds = snapshot.kinds(number) - _HARMLESS
+    if kinds & _FLUSH and kinds <= _FLUSH | _OF_A_FLUSH:
+        # Flushing inlined deletes reads like deleting; only the change feed can tell.
+        fed = duck.execute(_FEED, [config.alias, *table, snapshot.id]).fetchone()
+        return "" if fed is None else ", ".join(sorted(kinds))
+    return ", ".join(sorted(kinds))
+
+
+def table_id(
+    duck: duckdb.DuckDBPyConnection, config: LakeConfig, table: TableName, snapshot: int
+) -> int | None:
+    """Give the id that a table of this name had at a snapshot, None if there was none."""
+    row = duck.execute(_TABLE_ID, [*_catalog(config), snapshot, *table]).fetchone()
+    return None if row is None else int(row[0])
+
+
+def changed_tables(
+    duck: duckdb.DuckDBPyConnection, config: LakeConfig, history: History
+) -> tuple[str, ...]:
+    """Name the tables that a history changed, for people to read."""
+    changes = [each for snapshot in history.snapshots for each in snapshot.changes or ()]
+    numbers = sorted({each.id for each in changes if each.id is not None})
+    rows = duck.execute(_TABLE_NAMES, [*_catalog(config), numbers]).fetchall()
+    named = {(each.names[0], each.names[1]) for each in changes if len(each.names) == 2}
+    return tuple(sorted(table_label(*table) for table in named.union(rows)))
+
+
+def _catalog(config: LakeConfig) -> list[str]:
+    return [metadata_table(config, name) for name in ("ducklake_table", "ducklake_schema")]
