@@ -16,6 +16,7 @@ from sqlalchemy_ducklake.dialect.reflection.typenames import (
     CatalogType,
     TypeName,
     of_catalog,
+    of_plain,
     parse,
 )
 
@@ -154,14 +155,20 @@ def tables(connection: Connection, place: Place, names: Sequence[str] | None) ->
     return [Found(row.table_name, tuple(columns[row.table_id]), row.comment) for row in rows]
 
 
-def temporary_tables(connection: Connection, names: Sequence[str] | None) -> list[Found]:
-    """Return the temporary tables of the session, all or those named."""
-    there = _engine_table_names(connection, TEMPORARY, "main", names)
-    if not there:
+def temporary(connection: Connection, names: Sequence[str] | None) -> list[Found]:
+    """Return the temporary tables and views of the session, all or those named."""
+    columns = _engine_columns(connection, TEMPORARY, "main", names)
+    if not columns:
         return []
-    natives = _natives(connection, [name.lower() for name in there])
-    found = _engine_tables(connection, TEMPORARY, "main", there)
-    return [replace(one, temporary=True, native=natives[one.name]) for one in found]
+    found = views(connection, TEMPORARY, "main", names)
+    tables = columns.keys() - {view.name for view in found}
+    if tables:
+        natives = _natives(connection, [name.lower() for name in tables])
+        found += [
+            replace(one, temporary=True, native=natives[one.name])
+            for one in _engine_tables(connection, TEMPORARY, "main", sorted(tables))
+        ]
+    return found
 
 
 def views(
@@ -215,23 +222,25 @@ def _by_table(rows: Iterable[Any]) -> Mapping[int, list[FoundColumn]]:
             inside[row.table_id][row.parent_column].append(row)
     found: dict[int, list[FoundColumn]] = defaultdict(list)
     for table, columns in tops.items():
-        found[table] = [_catalog_column(row, inside[table]) for row in columns]
+        nested = inside.get(table, {})
+        types = {parent: list(map(_catalog_type, rows)) for parent, rows in nested.items()}
+        found[table] = [_catalog_column(row, nested, types) for row in columns]
     return found
 
 
-def _catalog_column(row: Any, inside: Mapping[int, Sequence[Any]]) -> FoundColumn:
-    types = {
-        parent: [_catalog_type(child) for child in children]
-        for parent, children in inside.items()
-    }
-    kind = of_catalog(_catalog_type(row), types)
+def _catalog_column(
+    row: Any,
+    inside: Mapping[int, Sequence[Any]],
+    types: Mapping[int, Sequence[CatalogType]],
+) -> FoundColumn:
+    kind = of_catalog(_catalog_type(row), types) if inside else of_plain(row.column_type)
     return FoundColumn(
         row.column_name,
         kind,
         row.nulls_allowed,
         _catalog_default(row, kind),
         row.comment,
-        tuple(_nested_tags(row, inside)),
+        tuple(_nested_tags(row, inside)) if inside else (),
     )
 
 

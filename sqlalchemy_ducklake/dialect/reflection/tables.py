@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import exc, func, select
+from sqlalchemy import exc
 from sqlalchemy.engine import Connection, reflection
 from sqlalchemy.engine.reflection import ObjectKind, ObjectScope, ReflectionDefaults
 from sqlalchemy.sql.compiler import IdentifierPreparer
@@ -44,6 +44,10 @@ class _Question:
             kw.pop("scope", ObjectScope.DEFAULT),
             kw.pop("kind", ObjectKind.TABLE),
         )
+
+    def wants(self, found: Found) -> bool:
+        """Tell whether something found is of the kind that is asked for."""
+        return (ObjectKind.VIEW if found.is_view else ObjectKind.TABLE) in self.kind
 
 
 class Reflection:
@@ -217,9 +221,6 @@ class Reflection:
         """Return the options of one table."""
         return _single(self.get_multi_table_options, connection, table_name, schema, kw)
 
-    def _get_default_schema_name(self, connection: Connection) -> str | None:
-        return connection.scalar(select(func.current_schema()))
-
     def _place(self, connection: Connection, schema: str | None) -> Place:
         quote = self.identifier_preparer.quote_identifier
         database = self.metadata_catalog or f"__ducklake_metadata_{self.alias}"
@@ -255,36 +256,33 @@ class Reflection:
     ) -> dict[_Key, Found]:
         """Read what is asked for, under the names that it was asked by."""
         asked = {str.lower(name): name for name in question.names or ()}
-        place = self._place(connection, question.schema)
+        cache = kw.get("info_cache")
         found: list[Found] = []
         if ObjectScope.DEFAULT in question.scope:
-            found += self._of_kind(connection, place, question, kw)
+            found += self._stored(connection, question, cache)
         # Last, because a temporary table hides a table of the same name.
         if ObjectScope.TEMPORARY in question.scope and question.schema is None:
-            found += self._temporary(connection, question, kw)
-        return {(question.schema, asked.get(one.name.lower(), one.name)): one for one in found}
+            found += self._temporary(connection, names=question.names, info_cache=cache)
+        return {
+            (question.schema, asked.get(one.name.lower(), one.name)): one
+            for one in found
+            if question.wants(one)
+        }
 
-    def _of_kind(
-        self, connection: Connection, place: Place, question: _Question, kw: dict[str, Any]
+    def _stored(
+        self, connection: Connection, question: _Question, cache: Any
     ) -> Iterable[Found]:
-        names, cache = question.names, kw.get("info_cache")
+        place, names = self._place(connection, question.schema), question.names
+        found: list[Found] = []
         if ObjectKind.TABLE in question.kind:
-            yield from self._tables(connection, place=place, names=names, info_cache=cache)
-        if ObjectKind.VIEW in question.kind:
-            yield from self._views(
+            found = self._tables(connection, place=place, names=names, info_cache=cache)
+        # A table and a view cannot share a name, so there may be nothing left to look for.
+        if ObjectKind.VIEW in question.kind and (names is None or len(found) < len(names)):
+            views = self._views(
                 connection, place.lake, place.schema, names=names, info_cache=cache
             )
-
-    def _temporary(
-        self, connection: Connection, question: _Question, kw: dict[str, Any]
-    ) -> Iterable[Found]:
-        names, cache = question.names, kw.get("info_cache")
-        if ObjectKind.TABLE in question.kind:
-            yield from self._temporary_tables(connection, names=names, info_cache=cache)
-        if ObjectKind.VIEW in question.kind:
-            yield from self._views(
-                connection, catalog.TEMPORARY, "main", names=names, info_cache=cache
-            )
+            found = [*found, *views]
+        return found
 
     @reflection.cache
     def _tables(
@@ -293,10 +291,10 @@ class Reflection:
         return catalog.tables(connection, place, names)
 
     @reflection.cache
-    def _temporary_tables(
+    def _temporary(
         self, connection: Connection, *, names: Sequence[str] | None, **_: Any
     ) -> list[Found]:
-        return catalog.temporary_tables(connection, names)
+        return catalog.temporary(connection, names)
 
     @reflection.cache
     def _views(

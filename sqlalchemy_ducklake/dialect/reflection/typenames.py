@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
 from sqlalchemy import types as sqltypes
@@ -76,10 +77,18 @@ def parse(text: str) -> TypeName:
     return found
 
 
+@lru_cache(maxsize=4096)
+def of_plain(type_name: str) -> TypeName:
+    """Read the catalog's name of a type that has nothing inside."""
+    return parse(_CATALOG_NAMES.get(type_name, type_name))
+
+
 def of_catalog(row: CatalogType, inside: Mapping[int, Sequence[CatalogType]]) -> TypeName:
     """Put together the rows of one column; ``inside`` has the rows by their parent's id."""
-    plain = parse(_CATALOG_NAMES.get(row.type_name, row.type_name))
-    children = inside.get(row.column_id, ())
+    plain = of_plain(row.type_name)
+    children = inside.get(row.column_id)
+    if children is None:
+        return plain
     return TypeName(
         plain.name,
         plain.numbers,
