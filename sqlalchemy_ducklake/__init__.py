@@ -18,8 +18,9 @@ from __future__ import annotations
 from sqlalchemy_ducklake import errors
 from sqlalchemy_ducklake.constructs import Insert, insert
 from sqlalchemy_ducklake.dialect.execution import merge_result
+from sqlalchemy_ducklake.dialect.transactions import run_transaction
 from sqlalchemy_ducklake.merge import MergeResult
 
-__all__ = ["Insert", "MergeResult", "errors", "insert", "merge_result"]
+__all__ = ["Insert", "MergeResult", "errors", "insert", "merge_result", "run_transaction"]
 
 __version__ = "0.1.0"

@@ -183,13 +183,13 @@ def roll_back(duck: duckdb.DuckDBPyConnection) -> None:
         duck.rollback()
 
 
-def run_again(attempt: Callable[[], None]) -> None:
-    """Run a whole piece of work, again if another writer came first, up to TRIES times."""
-    for number in range(TRIES):
+def run_again(attempt: Callable[[], None], *, tries: int = TRIES) -> None:
+    """Run a whole piece of work, again if another writer came first, ``tries`` times."""
+    for number in range(tries):
         try:
             return attempt()
         except (SerializationFailure, CommitFailed):
-            if number + 1 == TRIES:
+            if number + 1 == tries:
                 raise
         pause(number)
     return None

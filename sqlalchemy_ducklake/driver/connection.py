@@ -208,17 +208,19 @@ class Connection:
         """Tell whether a statement ended the transaction, so that only rollback is left."""
         return self._aborted_by is not None
 
-    def atomically(self, work: Callable[[], None], *, guarded: bool) -> None:
+    def atomically(
+        self, work: Callable[[], None], *, guarded: bool, again: bool = True
+    ) -> None:
         """Run work in the open transaction, or in one of its own.
 
-        In one of its own it is run again, as a whole, if another writer comes first.
+        In one of its own it is run ``again``, as a whole, if another writer comes first.
         """
         if self._in_transaction or not self._autocommit:
             self.begin()
             work()
             return
         with self.exclusive() if guarded else contextlib.nullcontext():
-            commit.run_again(lambda: self._alone(work))
+            commit.run_again(lambda: self._alone(work), tries=commit.TRIES if again else 1)
 
     def _alone(self, work: Callable[[], None]) -> None:
         self.begin()

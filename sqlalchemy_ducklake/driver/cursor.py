@@ -73,6 +73,7 @@ class Cursor:
             self.connection.atomically(
                 lambda: self._run_script(statements, script, by_name(parameters)),
                 guarded=script.guarded,
+                again=_readable_again(script, as_sequence(parameters)),
             )
         elif len(statements) == 1:
             self._run_one(statements[0], parameters)
@@ -331,6 +332,12 @@ class Cursor:
             self.connection.rollback()
         else:
             self.connection.begin()
+
+
+def _readable_again(script: Script, values: Sequence[Any]) -> bool:
+    """Tell whether the script's sources give their rows a second time: streams do not."""
+    kept = (Sequence, pa.Table, pa.RecordBatch)
+    return all(isinstance(values[source.index], kept) for source in script.sources)
 
 
 def _only_tells_success(statement: duckdb.Statement, description: list[Column]) -> bool:

@@ -103,7 +103,7 @@ _MEANINGS: tuple[tuple[_Classes, Classification], ...] = (
     (ClosedError, _LOST),
     (InterfaceError, Classification(Kind.PROGRAMMING)),
     ((duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException), _LOST),
-    (duckdb.InterruptException, Classification(Kind.INTERRUPTED, retry=True)),
+    (duckdb.InterruptException, Classification(Kind.INTERRUPTED)),
     (duckdb.OutOfMemoryException, Classification(Kind.RESOURCES)),
     (duckdb.TransactionException, Classification(Kind.ABORTED)),
     (duckdb.IntegrityError, Classification(Kind.INTEGRITY)),

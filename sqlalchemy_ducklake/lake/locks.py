@@ -38,9 +38,6 @@ if sys.platform != "win32":
 
 DEFAULT_TIMEOUT = 60.0
 
-# A file lock is asked for again after these many seconds, at first and at most.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
-
 
 def lake_lock(
     session: Session, *, timeout: float = DEFAULT_TIMEOUT
@@ -168,22 +165,11 @@ def _file(folder: Path, label: str, wanted: Sequence[str], timeout: float) -> It
     descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     _descriptors.add(descriptor)
     try:
-        _wait_for_file(descriptor, wanted, timeout)
+        if not (_locked(descriptor) or _queued(descriptor, timeout)):
+            raise LockTimeout(wanted, timeout)
         yield
     finally:
-        # Closing lets go of the lock, and so does dying.
-        if descriptor in _descriptors:
-            _descriptors.remove(descriptor)
-            os.close(descriptor)
-
-
-def _wait_for_file(descriptor: int, wanted: Sequence[str], timeout: float) -> None:
-    deadline, pause = time.monotonic() + timeout, _FIRST_PAUSE
-    while not _locked(descriptor):
-        if time.monotonic() >= deadline:
-            raise LockTimeout(wanted, timeout)
-        time.sleep(pause)
-        pause = min(pause * 2, _LONGEST_PAUSE)
+        _close(descriptor)
 
 
 def _locked(descriptor: int) -> bool:
@@ -192,6 +178,31 @@ def _locked(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _queued(descriptor: int, timeout: float) -> bool:
+    """Wait in the kernel's queue, which is fair, in a thread, which can be given up."""
+    # The lock is held by all descriptors that are copies, until the last one is closed.
+    copy = os.dup(descriptor)
+    _descriptors.add(copy)
+    granted = threading.Event()
+
+    def wait() -> None:
+        try:
+            fcntl.flock(copy, fcntl.LOCK_EX)
+            granted.set()
+        finally:
+            _close(copy)
+
+    threading.Thread(target=wait, name="ducklake-lock", daemon=True).start()
+    return granted.wait(timeout)
+
+
+def _close(descriptor: int) -> None:
+    """Let go of a lock, as dying would; in a forked child that was done already."""
+    if descriptor in _descriptors:
+        _descriptors.remove(descriptor)
+        os.close(descriptor)
 
 
 _locks: dict[tuple[str, str], threading.Lock] = {}
