@@ -16,11 +16,36 @@ rooms, from the ground up:
 from __future__ import annotations
 
 from sqlalchemy_ducklake import errors
-from sqlalchemy_ducklake.constructs import Insert, insert
 from sqlalchemy_ducklake.dialect.execution import merge_result
 from sqlalchemy_ducklake.dialect.transactions import run_transaction
 from sqlalchemy_ducklake.merge import MergeResult
 
-__all__ = ["Insert", "MergeResult", "errors", "insert", "merge_result", "run_transaction"]
+# Last, so that the name `merge` is the function here and not the package of plans.
+# isort: split
+from sqlalchemy_ducklake.constructs import (
+    Batch,
+    Insert,
+    Merge,
+    delete_keys,
+    insert,
+    merge,
+    merge_action,
+    upsert,
+)
+
+__all__ = [
+    "Batch",
+    "Insert",
+    "Merge",
+    "MergeResult",
+    "delete_keys",
+    "errors",
+    "insert",
+    "merge",
+    "merge_action",
+    "merge_result",
+    "run_transaction",
+    "upsert",
+]
 
 __version__ = "0.1.0"

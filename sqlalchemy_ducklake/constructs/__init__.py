@@ -6,6 +6,19 @@ of the dialect; the compiler finds them by their visit names.
 
 from __future__ import annotations
 
+from sqlalchemy_ducklake.constructs.action import merge_action
 from sqlalchemy_ducklake.constructs.insert import Insert, OnConflict, insert
+from sqlalchemy_ducklake.constructs.merge import Merge, delete_keys, merge, upsert
+from sqlalchemy_ducklake.constructs.source import Batch
 
-__all__ = ["Insert", "OnConflict", "insert"]
+__all__ = [
+    "Batch",
+    "Insert",
+    "Merge",
+    "OnConflict",
+    "delete_keys",
+    "insert",
+    "merge",
+    "merge_action",
+    "upsert",
+]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, cast
 
-from sqlalchemy import event
-from sqlalchemy.engine import URL, Engine
+from sqlalchemy import event, func, select
+from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.interfaces import (
     BindTyping,
@@ -34,6 +34,7 @@ from sqlalchemy_ducklake.dialect.reflection.tables import Reflection
 from sqlalchemy_ducklake.dialect.typecompiler import DuckLakeTypeCompiler
 from sqlalchemy_ducklake.dialect.types import COLSPECS
 from sqlalchemy_ducklake.dialect.url import config_from_url, discreet
+from sqlalchemy_ducklake.driver.source import registered
 from sqlalchemy_ducklake.lake.instances import Hold, keep
 
 
@@ -169,7 +170,12 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     ) -> None:
         """Execute one parameter set."""
         script = None if context is None else context.script
-        cast("driver.Cursor", cursor).execute(statement, parameters or (), script=script)
+        own = cast("driver.Cursor", cursor)
+        if script is None or not script.sources:
+            own.execute(statement, parameters or (), script=script)
+            return
+        with registered(own.connection, script.sources, parameters):
+            own.execute(statement, parameters, script=script)
 
     def do_executemany(
         self,
@@ -190,6 +196,9 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     ) -> None:
         """Execute a text as it is."""
         cursor.execute(statement)
+
+    def _get_default_schema_name(self, connection: Connection) -> str:
+        return str(connection.scalar(select(func.current_schema())))
 
     def _get_server_version_info(self, connection: Any) -> tuple[int, ...]:
         text: Mapping[int, str] = connection.exec_driver_sql("SELECT version()").first()

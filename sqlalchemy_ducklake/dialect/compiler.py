@@ -17,6 +17,7 @@ from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.dialect.changes import ChangeCompiler
 from sqlalchemy_ducklake.dialect.inserts import InsertCompiler
+from sqlalchemy_ducklake.dialect.merges import MergeCompiler
 from sqlalchemy_ducklake.merge import steps
 
 # How a parameter of a generic type is cast, so that the engine need not guess.  Integers
@@ -32,7 +33,7 @@ _CASTS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
 )
 
 
-class DuckLakeCompiler(InsertCompiler, ChangeCompiler):
+class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler):
     """Compiles statements for a lake."""
 
     def bind_cast(self, bind_type: TypeEngine[Any]) -> str | None:
@@ -173,6 +174,7 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler):
     def visit_ducklake_make_stage(self, step: steps.MakeStage, **kw: Any) -> str:
         """CREATE OR REPLACE TEMP TABLE <stage> AS <rows>."""
         rows = self.process(step.rows, **kw)
+        rows = self.common_table_expressions() + rows
         return (
             f"CREATE OR REPLACE TEMP TABLE {self.preparer.format_table(step.stage)} AS {rows}"
         )

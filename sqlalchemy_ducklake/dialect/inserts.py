@@ -12,7 +12,6 @@ from typing import Any
 from sqlalchemy import Column, exc
 from sqlalchemy import types as sqltypes
 from sqlalchemy.sql import crud
-from sqlalchemy.sql.ddl import CreateTable
 from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import FromClause, TableClause
@@ -33,7 +32,8 @@ _INSERTED = Step(Role.COUNT, "inserted")
 class Given:
     """What an INSERT gives: columns with the text of their values, row by row.
 
-    ``select`` is the text of the query that gives the rows, or None; ``defaults`` are
+    ``select`` is the text of the query that gives the rows, or None, ``with_`` that of the
+    expressions common to it or to the values; ``defaults`` are
     the columns that take a server default, with its text.
     """
 
@@ -41,6 +41,7 @@ class Given:
     columns: Sequence[Any]
     rows: Sequence[Sequence[str]]
     select: str | None
+    with_: str
     defaults: Sequence[tuple[Column[Any], str]]
     allocated: Column[Any] | None
 
@@ -133,24 +134,10 @@ class InsertCompiler(ScriptCompiler):
             columns,
             [[text for _, _, text, _ in row] for row in rows],
             select,
-            self._server_defaults(target, columns),
+            self.common_table_expressions(),
+            self.server_defaults(target, columns),
             _allocated(target, columns),
         )
-
-    def _server_defaults(
-        self, target: FromClause, columns: Sequence[Any]
-    ) -> list[tuple[Column[Any], str]]:
-        """Evaluate defaults while staging, so that they are stored and returned alike."""
-        if not isinstance(target, Table):
-            return []
-        given = {column.name for column in columns}
-        ddl = self.dialect.ddl_compiler(self.dialect, CreateTable(target))
-        texts = {
-            column: ddl.get_column_default_string(column)
-            for column in target.c
-            if column.server_default is not None and column.name not in given
-        }
-        return [(column, text) for column, text in texts.items() if text is not None]
 
     def _append(self, target: FromClause, given: Given) -> str:
         """Insert the batch as it is: the engine keeps its order."""
@@ -189,18 +176,16 @@ class InsertCompiler(ScriptCompiler):
         if given.select is not None:
             number = "row_number() OVER () - 1"
             rest = ", ".join((*defaults, number, number))
-            with_ = self.common_table_expressions()
-            return f"{into} {with_}SELECT given.*, {rest} FROM ({given.select}) AS given"
+            return f"{into} {given.with_}SELECT given.*, {rest} FROM ({given.select}) AS given"
         if self.for_executemany:
             place = f"{self.batch_name}.{self.preparer.quote(staging.SEQUENCE)}"
             values = ", ".join((*given.rows[0], *defaults, place, place))
-            with_ = self.common_table_expressions()
-            return f"{into} {with_}SELECT {values} FROM {self.batch_name}"
+            return f"{into} {given.with_}SELECT {values} FROM {self.batch_name}"
         rows = [
             f"({', '.join((*row, *defaults, str(place), str(place)))})"
             for place, row in enumerate(given.rows)
         ]
-        return f"{into} {self.common_table_expressions()}VALUES {', '.join(rows)}"
+        return f"{into} {given.with_}VALUES {', '.join(rows)}"
 
     def _return(self, statement: Any, plan: InsertPlan | UpsertPlan) -> TextStep:
         """SELECT the returned columns in the order of the given rows."""

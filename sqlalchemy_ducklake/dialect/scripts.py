@@ -16,18 +16,23 @@ With many parameter sets the parameters are columns of the batch; the driver mak
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+from sqlalchemy import Column
+from sqlalchemy.sql.ddl import CreateTable
 from sqlalchemy.sql.elements import ClauseElement
+from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import FromClause
 from sqlalchemy.sql.type_api import TypeEngine
 
+from sqlalchemy_ducklake.constructs.source import Batch
 from sqlalchemy_ducklake.dialect.arrowtypes import arrow_type
 from sqlalchemy_ducklake.dialect.returning import ReturningCompiler
 from sqlalchemy_ducklake.dialect.types import duckdb_type
-from sqlalchemy_ducklake.driver.script import Parameter, Script, Step
+from sqlalchemy_ducklake.driver.script import Parameter, Script, Source, Step
 from sqlalchemy_ducklake.merge import staging
 from sqlalchemy_ducklake.merge.steps import PlannedStep
 
@@ -41,6 +46,10 @@ class ScriptCompiler(ReturningCompiler):
     _rowcount: tuple[str, ...] = ()
     _guarded = False
     _in_batch = False
+    # Parameters that are tables: the name in the steps, by the name of the parameter.
+    _source_names: Mapping[str, str] = MappingProxyType({})
+    # The table whose columns give the types of such data.
+    source_target: FromClause | None = None
     # Parameters by name: their place in the batch is their place here.
     _batch_binds: dict[str, TypeEngine[Any] | None]
     # Parameters that are stored, by name: the column that takes them.
@@ -58,7 +67,16 @@ class ScriptCompiler(ReturningCompiler):
             parameters=tuple(self._parameters()),
             rowcount=self._rowcount,
             guarded=self._guarded,
+            sources=tuple(self._sources()),
         )
+
+    def visit_ducklake_batch(self, batch: Batch, **kw: Any) -> str:
+        """Write data of the program as the table that the driver registers it as."""
+        self.process(batch.data)
+        name = self.bind_names[batch.data]
+        names = self._source_names = {**self._source_names}
+        table = self.preparer.quote(names.setdefault(name, staging.batch_name(len(names))))
+        return f"{table} AS {self.preparer.quote(batch.name)}" if kw.get("asfrom") else table
 
     def bindparam_string(
         self,
@@ -152,9 +170,29 @@ class ScriptCompiler(ReturningCompiler):
         for column, _, _, names in columns:
             self._stored_binds.update(dict.fromkeys(names or (), column))
 
+    def server_defaults(
+        self, target: FromClause, columns: Sequence[Any]
+    ) -> list[tuple[Column[Any], str]]:
+        """Evaluate defaults while staging, so that they are stored and returned alike."""
+        if not isinstance(target, Table):
+            return []
+        given = {column.name for column in columns}
+        ddl = self.dialect.ddl_compiler(self.dialect, CreateTable(target))
+        texts = {
+            column: ddl.get_column_default_string(column)
+            for column in target.c
+            if column.server_default is not None and column.name not in given
+        }
+        return [(column, text) for column, text in texts.items() if text is not None]
+
     def common_table_expressions(self) -> str:
-        """Write the WITH of the statement, for the step that reads from it."""
-        return str(self._render_cte_clause(nesting_level=None)) if self.ctes else ""
+        """Write the WITH of what was compiled last, for the step that reads from it."""
+        if not self.ctes:
+            return ""
+        text = str(self._render_cte_clause(nesting_level=None))
+        for known in (self.ctes, self.ctes_by_level_name, self.level_name_by_cte):
+            known.clear()
+        return text
 
     @staticmethod
     def returns(statement: Any) -> bool:
@@ -180,6 +218,16 @@ class ScriptCompiler(ReturningCompiler):
             if name in places:
                 arrow, type_name = self._batch_type(self.binds[name].type)
                 yield Parameter(places[name], "", column.name, arrow, type_name)
+
+    def _sources(self) -> Iterator[Source]:
+        """Give the parameters that are tables, with the types that they are fitted to."""
+        places = self._places()
+        columns = [] if self.source_target is None else list(self.source_target.c)
+        wanted = tuple(
+            Parameter(0, each.name, each.name, *self._batch_type(each.type)) for each in columns
+        )
+        for bind, name in self._source_names.items():
+            yield Source(places[bind], name, wanted)
 
     def _places(self) -> dict[str, int]:
         """Give each parameter's place in a set; expanding ones come behind all others."""

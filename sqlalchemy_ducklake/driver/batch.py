@@ -28,7 +28,7 @@ def batch_of(script: Script, sets: Sequence[Sequence[Any]]) -> pa.Table:
     Raises ValueRefused for a value that its column cannot hold exactly.
     """
     columns = list(zip(*sets, strict=True))
-    arrays = [_array(parameter, columns[parameter.index]) for parameter in script.parameters]
+    arrays = [column_of(parameter, columns[parameter.index]) for parameter in script.parameters]
     names = [parameter.column for parameter in script.parameters]
     arrays.append(pa.array(range(len(sets)), pa.int64()))
     return pa.Table.from_arrays(arrays, [*names, script.sequence])
@@ -40,7 +40,11 @@ def check_set(parameters: Iterable[Parameter], values: Sequence[Any]) -> None:
         _refuse(parameter, [values[parameter.index]])
 
 
-def _array(parameter: Parameter, values: Sequence[Any]) -> Any:
+def column_of(parameter: Parameter, values: Sequence[Any]) -> Any:
+    """Build one column, exactly.
+
+    Raises ValueRefused for a value that the type of the parameter cannot hold.
+    """
     if parameter.arrow is None:
         return _inferred(parameter, values)
     kinds = set(map(type, values)) - {type(None)}
@@ -149,6 +153,16 @@ def _matching_zone(value: Any, arrow: Any) -> str | None:
     return None
 
 
+def _storable_interval(value: Any, _: Any) -> str | None:
+    if not isinstance(value, dt.timedelta):
+        return None
+    if value < dt.timedelta():
+        return "Parquet files hold no negative intervals"
+    if value.microseconds % 1000:
+        return "Parquet files keep intervals in milliseconds, the rest would be lost"
+    return None
+
+
 def _text(value: Any, _: Any) -> str | None:
     if isinstance(value, bytes | bytearray):
         return "it is bytes, not text; decode it first"
@@ -162,5 +176,6 @@ _RULES: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type], _Rule], ...]
     (pa.types.is_decimal, frozenset({decimal.Decimal, int}), _exact_decimal),
     (pa.types.is_date, frozenset({dt.date}), _plain_date),
     (pa.types.is_timestamp, frozenset(), _matching_zone),
+    (pa.types.is_interval, frozenset(), _storable_interval),
     (pa.types.is_string, frozenset({str}), _text),
 )

@@ -34,6 +34,7 @@ from sqlalchemy_ducklake.errors.lake import (
     SchemaNotFound,
 )
 from sqlalchemy_ducklake.errors.tree import (
+    CardinalityViolation,
     ClosedError,
     InterfaceError,
     KeyViolation,
@@ -43,10 +44,12 @@ from sqlalchemy_ducklake.errors.tree import (
     ReservedComment,
     StaleConstraint,
     StatementRefused,
+    UnknownChange,
     ValueRefused,
 )
 
 __all__ = [
+    "CardinalityViolation",
     "CatalogTooOld",
     "Classification",
     "ClosedError",
@@ -73,6 +76,7 @@ __all__ = [
     "StaleConstraint",
     "StatementRefused",
     "TransactionAborted",
+    "UnknownChange",
     "ValueRefused",
     "classify",
 ]

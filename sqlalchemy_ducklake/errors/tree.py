@@ -86,6 +86,49 @@ class KeyViolation(duckdb.IntegrityError):
         )
 
 
+class CardinalityViolation(duckdb.ProgrammingError):
+    """A merge would change one row of the target more than once.
+
+    ``table``, ``columns`` and ``examples`` (up to three rows, by their key or row id) say
+    which.  The SQL standard (ISO/IEC 9075-2, <merge statement>) demands the error.
+    """
+
+    sqlstate = "21000"
+
+    def __init__(
+        self, table: str, columns: Sequence[str], examples: Sequence[tuple[Any, ...]]
+    ) -> None:
+        super().__init__(table, columns, examples)
+        self.table = table
+        self.columns = tuple(columns)
+        self.examples = tuple(examples)
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(_tuple_text, self.examples))
+        return (
+            f"several source rows match one row of {self.table!r}: ({', '.join(self.columns)}) "
+            f"= {shown}; nothing was written. Reduce the source to one row per key first"
+        )
+
+
+class UnknownChange(duckdb.DataError):
+    """A change says of itself what no change is; ``kinds`` are up to three such words."""
+
+    sqlstate = "22000"
+
+    def __init__(self, table: str, column: str, kinds: Sequence[Any]) -> None:
+        super().__init__(table, column, kinds)
+        self.table = table
+        self.column = column
+        self.kinds = tuple(kinds)
+
+    def __str__(self) -> str:
+        return (
+            f"changes of {self.table!r} have the kinds {list(self.kinds)} in column "
+            f"{self.column!r}; a change is an 'upsert' or a 'delete'. Nothing was written"
+        )
+
+
 class NullKey(duckdb.IntegrityError):
     """A row has NULL in a column of its key.
 

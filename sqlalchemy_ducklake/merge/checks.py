@@ -94,7 +94,7 @@ def no_null(key: Key, stage: FromClause) -> Iterator[PlannedStep]:
     """Refuse rows that have NULL in a column of the primary key."""
     columns = key.within(stage)
     rows = select(*columns).where(or_(*(column.is_(None) for column in columns)))
-    yield _check(rows.limit(_EXAMPLES), partial(_null_key, key.table, key.names))
+    yield check(rows, partial(_null_key, key.table, key.names))
 
 
 def not_twice(key: Key, stage: FromClause) -> SelectBase:
@@ -119,14 +119,15 @@ def not_there(key: Key, stage: FromClause, target: FromClause) -> SelectBase:
 def violation(key: Key, rows: Sequence[SelectBase]) -> PlannedStep:
     """Check that none of the selects finds a value of the key."""
     found = rows[0] if len(rows) == 1 else union_all(*rows)
-    examples = select(found.subquery("found")).limit(_EXAMPLES)
-    return _check(examples, partial(_key_violation, key.table, key.name, key.names))
+    return check(found, partial(_key_violation, key.table, key.name, key.names))
 
 
-def _check(
+def check(
     rows: SelectBase, error: Callable[[Sequence[tuple[Any, ...]]], Exception]
 ) -> PlannedStep:
-    return PlannedStep(rows, Step(Role.CHECK, violation=error))
+    """Check that a select finds nothing; up to three rows of it make the error."""
+    found = select(rows.subquery("found")).limit(_EXAMPLES)
+    return PlannedStep(found, Step(Role.CHECK, violation=error))
 
 
 def _null_key(

@@ -34,6 +34,10 @@ EFFECT = f"_effect_{_SUFFIX}"
 #: The stages of a merge in waves, and what its state knows of each row.
 PENDING, WAVE, STATE = f"_pending_{_SUFFIX}", f"_wave_{_SUFFIX}", f"_state_{_SUFFIX}"
 EXISTED, TOUCHED = f"_existed_{_SUFFIX}", f"_touched_{_SUFFIX}"
+#: The stage of a merge's source.
+SOURCE = f"_source_{_SUFFIX}"
+#: The column that tells an upsert from a delete.
+KIND = f"_kind_{_SUFFIX}"
 _ROWS = f"_rows_{_SUFFIX}"
 _EFFECTS = f"_effects_{_SUFFIX}"
 
@@ -75,6 +79,16 @@ def rows_stage(
 def drop_stage(stage: TableClause) -> PlannedStep:
     """Drop a stage on every way out."""
     return PlannedStep(DropStage(stage), Step(Role.DROP))
+
+
+def batch_name(number: int) -> str:
+    """Give the name under which a script knows data of the program."""
+    return f"_data{number}_{_SUFFIX}"
+
+
+def effects_name() -> str:
+    """Give the name of the stage of effects."""
+    return _EFFECTS
 
 
 def rows_name() -> str:

@@ -28,6 +28,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    true,
     union_all,
 )
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
@@ -41,6 +42,7 @@ from sqlalchemy_ducklake.merge.insert import allocate
 from sqlalchemy_ducklake.merge.staging import (
     EFFECT,
     FIRST,
+    KIND,
     SEQUENCE,
     drop_stage,
     effects_stage,
@@ -57,6 +59,7 @@ from sqlalchemy_ducklake.merge.steps import (
 
 #: The count that decides which road a script takes: rows beyond the first of their key.
 REPEATED = "repeated"
+UNCHANGED = constant("unchanged")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,9 @@ class UpsertPlan:
     allocated: Column[Any] | None
     binds: Mapping[str, str]
     single: bool
+    compared: Sequence[str] | None = None
+    unconditional: bool = False
+    with_kind: bool = False
 
     def steps(self) -> Iterator[PlannedStep]:
         """Give the steps between filling the stage and returning rows."""
@@ -98,7 +104,9 @@ class UpsertPlan:
             yield from self._waves()
         for key in self.other_keys:
             yield self._check(key)
-        if self.assignments is not None:
+        if self.with_kind:
+            yield self._delete()
+        if self.assignments:
             yield self._update(self.assignments)
         yield self._insert()
 
@@ -231,10 +239,10 @@ class UpsertPlan:
         ).select_from(self.target.join(excluded, self.key.matches(self.target, excluded)))
         yield PlannedStep(MakeStage(self.effects, rows), Step())
         effects = self.effects
-        matched = select(func.count()).select_from(effects).scalar_subquery()
-        inserted: Select[Any] = select(constant("inserted"), func.count() - matched)
+        fresh = self._new_rows().subquery("fresh")
+        inserted: Select[Any] = select(constant("inserted"), func.count()).select_from(fresh)
         by_effect = select(effects.c[EFFECT], func.count()).group_by(effects.c[EFFECT])
-        counts = union_all(inserted.select_from(self.stage), by_effect)
+        counts = union_all(inserted, by_effect)
         yield PlannedStep(counts, Step(Role.COUNTS))
 
     def _effect(
@@ -242,18 +250,24 @@ class UpsertPlan:
     ) -> ColumnElement[str]:
         if self.assignments is None:
             return constant("skipped")
+        names = [name for name in new if self.compared is None or name in self.compared]
         changes: list[tuple[Any, Any]] = [
-            (self.target.c[name].is_distinct_from(value), constant("updated"))
-            for name, value in new.items()
+            (self.target.c[name].is_distinct_from(new[name]), constant("updated"))
+            for name in names
         ]
-        effect = case(*changes, else_=constant("unchanged"))
+        if self.unconditional:
+            changes = [(true(), constant("updated"))]
+        if self.with_kind:
+            changes.insert(0, (excluded.c[KIND] == constant("delete"), constant("deleted")))
+        effect = case(*changes, else_=constant("unchanged")) if changes else UNCHANGED
         guard = self.guard(excluded, self.target)
         return effect if guard is None else case((guard, effect), else_=constant("skipped"))
 
     def _new_rows(self) -> Select[Any]:
         """Select the staged rows whose key does not exist yet."""
         there = exists(constant(1)).where(self.key.matches(self.effects, self.stage))
-        return select(self.stage).where(~there)
+        rows = select(self.stage).where(~there)
+        return rows.where(self.stage.c[KIND] != constant("delete")) if self.with_kind else rows
 
     def _check(self, key: Key) -> PlannedStep:
         """Refuse rows that would hold a value of another key twice."""
@@ -283,6 +297,13 @@ class UpsertPlan:
         return select(*(other.c[each.key] for each in key.columns)).where(
             effects.c[EFFECT] == constant("updated"), here, elsewhere, *pairs
         )
+
+    def _delete(self) -> PlannedStep:
+        gone = exists(constant(1)).where(
+            self.key.matches(self.target, self.effects),
+            self.effects.c[EFFECT] == constant("deleted"),
+        )
+        return PlannedStep(RemoveRows(self.target, gone), Step(when=("deleted",)))
 
     def _update(self, assignments: Mapping[str, ColumnElement[Any]]) -> PlannedStep:
         effects = self.effects

@@ -67,7 +67,7 @@ def test_update_by_many_parameter_sets_is_one_statement_and_the_last_wins(
         .where(table.c.id == bindparam("key"))
         .values(n=bindparam("new"), name=bindparam("called"))
     )
-    sets = [
+    sets: list[dict[str, Any]] = [
         {"key": 1, "new": 10, "called": "a"},
         {"key": 2, "new": None, "called": "b"},
         {"key": 1, "new": 11, "called": "c"},

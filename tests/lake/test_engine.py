@@ -53,7 +53,8 @@ def test_a_disposed_engine_lets_another_process_have_the_file(lake_url: URL) -> 
     engine.dispose()
     program = (
         "import sys; from sqlalchemy import create_engine, text\n"
-        "with create_engine(sys.argv[1]).connect() as c: print(c.scalar(text('SELECT a FROM t')))"
+        "with create_engine(sys.argv[1]).connect() as connection:\n"
+        "    print(connection.scalar(text('SELECT a FROM t')))"
     )
     address = lake_url.render_as_string(hide_password=False)
     ran = subprocess.run(
@@ -74,13 +75,13 @@ def test_an_engine_shows_no_secret(lake_url: URL) -> None:
 
 def test_autocommit_and_snapshot_are_the_isolation_levels(engine: Engine) -> None:
     with engine.connect() as connection:
-        assert connection.get_isolation_level() == "SNAPSHOT"
+        assert str(connection.get_isolation_level()) == "SNAPSHOT"
         connection.execute(text("CREATE TABLE t (a INTEGER)"))
         connection.rollback()
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("CREATE TABLE t (a INTEGER)"))
     with engine.connect() as connection:
-        assert connection.get_isolation_level() == "SNAPSHOT"
+        assert str(connection.get_isolation_level()) == "SNAPSHOT"
         assert connection.scalar(text("SELECT count(*) FROM t")) == 0
 
 

@@ -47,6 +47,8 @@ AWARE = dt.datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
         (pa.timestamp("us"), AWARE, "would lose"),
         (pa.timestamp("us", "UTC"), NAIVE, "needs one"),
         (pa.string(), b"bytes", "decode it first"),
+        (pa.month_day_nano_interval(), dt.timedelta(days=-1), "no negative"),
+        (pa.month_day_nano_interval(), dt.timedelta(microseconds=1), "milliseconds"),
     ],
 )
 def test_a_value_that_would_change_is_refused_alone_and_among_others(
