@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,11 @@ def test_recent_keys_are_merged_into_tables_of_two_sizes(tmp_path: Path) -> None
 def test_an_update_with_many_parameter_sets_reaches_every_row(tmp_path: Path) -> None:
     report = bench_update.run(tmp_path, size=4000, sets=400, runs=1)
     assert report.facts == {"rows updated": 400}
+
+
+def test_the_benchmarks_are_a_program(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", str(Path(__file__).parent), "--help"]
+    help_text = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "insert, merge, recent, update" in " ".join(help_text.stdout.split())
