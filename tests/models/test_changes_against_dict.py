@@ -22,8 +22,8 @@ t = Table(
     Column("x", Float),
     Column("s", String),
 )
-SCHEMA = pa.schema(
-    [
+SCHEMA: Any = pa.schema(
+    [  # type: ignore[arg-type]
         ("b", pa.string()),
         ("a", pa.int64()),
         ("x", pa.float64()),
