@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy.sql import crud
+from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.sql.schema import Table
 
 from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
@@ -17,6 +18,7 @@ from sqlalchemy_ducklake.merge import rows, staging
 from sqlalchemy_ducklake.merge.checks import keys_of, primary_key_of
 
 _DELETED = Step(Role.COUNT, "deleted")
+_MATCHED = Step(Role.COUNT, rows.MATCHED)
 
 
 class ChangeCompiler(ScriptCompiler):
@@ -30,7 +32,9 @@ class ChangeCompiler(ScriptCompiler):
         if not (
             self.for_executemany or self.returns(state.statement) or self._moves_keys(state)
         ):
-            return super().visit_update(update_stmt, **kw)
+            text = super().visit_update(update_stmt, **kw)
+            self._stored_binds = self._assigned_binds(state)
+            return self.finish_script([(text, _MATCHED)], rowcount=(rows.MATCHED,))
         self.isupdate = True
         with self.data_change(state, state.statement.table, *state._extra_froms):
             return self._update(state, **kw)
@@ -52,6 +56,18 @@ class ChangeCompiler(ScriptCompiler):
         assigned = set(self.column_keys or ())
         assigned |= {getattr(key, "key", key) for key in state._dict_parameters or ()}
         return any(column.key in assigned for key in keys_of(target) for column in key.columns)
+
+    def _assigned_binds(self, state: Any) -> dict[str, Any]:
+        """Give the parameters that a plain UPDATE stores, by name: their columns."""
+        target = state.statement.table
+        found = {key: target.c[key] for key in self.column_keys or () if key in target.c}
+        for assigned, value in (state._dict_parameters or {}).items():
+            column = target.c.get(getattr(assigned, "key", assigned))
+            if column is not None and isinstance(value, BindParameter):
+                # SQLAlchemy names a value after its column, and leaves a bindparam()'s name.
+                named = getattr(self.binds.get(column.key), "key", None)
+                found[column.key if named == value.key else value.key] = column
+        return {name: column for name, column in found.items() if name in self.binds}
 
     def _update(self, state: Any, **kw: Any) -> str:
         statement = state.statement

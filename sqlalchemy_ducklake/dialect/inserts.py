@@ -63,24 +63,14 @@ class InsertCompiler(ScriptCompiler):
         visiting_cte: Any = None,
         **kw: Any,
     ) -> str:
-        """INSERT, in steps if there are keys to check or rows to return."""
+        """Write INSERT, in steps if there are keys to check or rows to return."""
         if visiting_cte is not None or self.stack:
             return str(super().visit_insert(insert_stmt, visited_bindparam, visiting_cte, **kw))
         # Only now is the statement complete: the ORM adds RETURNING at this point.
         state = insert_stmt._compile_state_factory(insert_stmt, self, **kw)
-        if self._stays_one_insert(state.statement):
-            return str(super().visit_insert(insert_stmt, **kw))
         self.isinsert = True
         with self.data_change(state, state.statement.table):
             return self._insert(state, **kw)
-
-    def _stays_one_insert(self, statement: Any) -> bool:
-        return not (
-            self.for_executemany
-            or self.returns(statement)
-            or statement._post_values_clause is not None
-            or keys_of(statement.table)
-        )
 
     def _insert(self, state: Any, **kw: Any) -> str:
         statement = state.statement
@@ -88,7 +78,13 @@ class InsertCompiler(ScriptCompiler):
         keys = keys_of(statement.table)
         returns = bool(self.implicit_returning or statement._returning)
         conflict = statement._post_values_clause
-        if not (keys or returns or conflict is not None) and given.columns:
+        if statement._prefixes:
+            raise exc.CompileError(
+                "DuckLake's INSERT takes no prefix; use on_conflict_do_update() or "
+                "on_conflict_do_nothing() of sqlalchemy_ducklake.insert()"
+            )
+        one_step = bool(given.columns) or not self.for_executemany
+        if one_step and not (keys or returns or conflict is not None):
             text = self._append(statement.table, given)
             return self.finish_script(
                 [(text, _INSERTED)], rowcount=("inserted",), guarded=False
@@ -140,11 +136,18 @@ class InsertCompiler(ScriptCompiler):
         )
 
     def _append(self, target: FromClause, given: Given) -> str:
-        """Insert the batch as it is: the engine keeps its order."""
+        """Insert the given rows as they are: the engine keeps their order."""
         names = ", ".join(self.preparer.quote(column.name) for column in given.columns)
-        values = ", ".join(given.rows[0])
         table = self.preparer.format_table(target)
-        return f"INSERT INTO {table} ({names}) SELECT {values} FROM {self.batch_name}"
+        if not given.columns:
+            return f"INSERT INTO {table} DEFAULT VALUES"
+        into = f"INSERT INTO {table} ({names}) {given.with_}"
+        if given.select is not None:
+            return into + given.select
+        if self.for_executemany:
+            return f"{into}SELECT {', '.join(given.rows[0])} FROM {self.batch_name}"
+        rows = [f"({', '.join(row)})" for row in given.rows]
+        return f"{into}VALUES {', '.join(rows)}"
 
     def _typed(
         self, conflict: OnConflict | None, target: FromClause

@@ -216,7 +216,7 @@ class ScriptCompiler(ReturningCompiler):
             return
         for name, column in self._stored_binds.items():
             if name in places:
-                arrow, type_name = self._batch_type(self.binds[name].type)
+                arrow, type_name = self._batch_type(column.type)
                 yield Parameter(places[name], "", column.name, arrow, type_name)
 
     def _sources(self) -> Iterator[Source]:

@@ -288,7 +288,10 @@ def test_a_bad_setting_is_named(
     assert caught.value.option == f"duckdb.{name}"
 
 
-def test_the_engine_still_takes_these_settings_only_at_its_start() -> None:
+def test_the_engine_still_takes_these_settings_only_at_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some settings name a log file
     refused = set()
     names = {
         name for (name,) in duckdb.execute("SELECT name FROM duckdb_settings()").fetchall()

@@ -26,6 +26,7 @@ from sqlalchemy import (
     literal,
     select,
     text,
+    update,
 )
 
 from sqlalchemy_ducklake import errors
@@ -49,6 +50,7 @@ pairs = Table(
     Column("email", String),
     UniqueConstraint("email", name="one_email"),
 )
+unkeyed = Table("unkeyed", metadata, Column("pay", Numeric(10, 2)))
 notes = Table("notes", metadata, Column("n", BigInteger), Column("text", String))
 
 
@@ -191,6 +193,36 @@ def test_a_decimal_that_would_be_rounded_is_refused(
     assert isinstance(caught.value.orig, errors.ValueRefused)
     assert caught.value.orig.column == "pay"
     assert [row.pay for row in rows(lake, people)] == [Decimal("1.10")]
+
+
+@pytest.mark.parametrize("pay", [Decimal("1.005"), Decimal("123456789"), float("nan")])
+def test_a_plain_insert_or_update_refuses_what_would_be_rounded_too(
+    lake: Engine, pay: Any
+) -> None:
+    statements: list[Any] = [
+        insert(unkeyed).values(pay=pay),
+        update(unkeyed).values(pay=pay),
+        update(people).where(people.c.id == 1).values(pay=pay),
+    ]
+    with lake.begin() as connection:
+        connection.execute(insert(people), {"name": "a", "pay": Decimal(1)})
+        connection.execute(insert(unkeyed), {"pay": Decimal(1)})
+        for statement in statements:
+            with pytest.raises(exc.DataError) as caught:
+                connection.execute(statement)
+            assert isinstance(caught.value.orig, errors.ValueRefused)
+        with pytest.raises(exc.DataError):
+            connection.execute(update(unkeyed), {"pay": pay})
+    assert [row.pay for row in rows(lake, people)] == [1]
+    assert rows(lake, unkeyed) == [(1,)]
+
+
+def test_a_comparison_with_what_no_column_could_hold_is_no_error(lake: Engine) -> None:
+    with lake.begin() as connection:
+        connection.execute(insert(people), {"name": "a", "pay": Decimal("1.10")})
+        above = people.c.pay > Decimal("1.0999")
+        assert connection.execute(update(people).where(above).values(name="b")).rowcount == 1
+        assert connection.scalar(select(people.c.name).where(people.c.id < 2**40)) == "b"
 
 
 def test_rows_from_select_values_and_cte_are_inserted(lake: Engine) -> None:
