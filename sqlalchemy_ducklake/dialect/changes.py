@@ -5,20 +5,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
 from typing import Any
 
+from sqlalchemy import exc
 from sqlalchemy.sql import crud
-from sqlalchemy.sql.elements import BindParameter
+from sqlalchemy.sql.elements import BindParameter, ClauseElement, ColumnClause
 from sqlalchemy.sql.schema import Table
+from sqlalchemy.sql.selectable import Select
+from sqlalchemy.sql.visitors import iterate
 
 from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.merge import rows, staging
 from sqlalchemy_ducklake.merge.checks import keys_of, primary_key_of
+from sqlalchemy_ducklake.merge.steps import PlannedStep
 
 _DELETED = Step(Role.COUNT, "deleted")
 _MATCHED = Step(Role.COUNT, rows.MATCHED)
+
+
+class Order(Enum):
+    """How parameter sets may act: as the statement and what it reads allow."""
+
+    ANY = "all at once, the last one of a row wins"
+    WAVES = "all at once, but each row in the order of its parameter sets"
+    SEQUENCE = "one after another"
 
 
 class ChangeCompiler(ScriptCompiler):
@@ -76,7 +89,11 @@ class ChangeCompiler(ScriptCompiler):
         self.store_binds(params)
         assigned = [column for column, *_ in params]
         names = {column.name for column in assigned}
+        order = self._order(state, names)
         keys = [key for key in keys_of(target) if names & {c.name for c in key.columns}]
+        if order is Order.WAVES:
+            found = rows.RowsPlan(target, _located(target, names))
+            return self._update_in_waves(state, found, params, **kw)
         plan = rows.RowsPlan(target, _located(target, names), assigned, keys)
         returned, others = self._returned_rows(statement, plan)
         new = [
@@ -84,21 +101,72 @@ class ChangeCompiler(ScriptCompiler):
             for column, _, text, _ in params
         ]
         stage = self._stage(state, plan, [*new, *others], **kw)
-        last = self.planned([plan.keep_last()]) if self._may_repeat(state) else []
         steps = [
             (stage, Step()),
-            *self.planned([plan.count()]),
-            *last,
-            *self.planned([*plan.check_keys(), plan.update()]),
+            *self.planned([*self._count(state, plan), *plan.check_keys(), plan.update()]),
             *returned,
             *self.planned([staging.drop_stage(plan.stage)]),
         ]
+        self.sequential = order is Order.SEQUENCE
         return self.finish_script(steps, rowcount=(rows.MATCHED,))
+
+    def _update_in_waves(
+        self, state: Any, plan: rows.RowsPlan, params: Sequence[Any], **kw: Any
+    ) -> str:
+        """Apply the k-th parameter set of every row in the k-th of several UPDATEs."""
+        target = self.tables([plan.target], **kw)
+        now = self.tables([plan.wave], **kw)
+        place = self.preparer.quote(staging.SEQUENCE)
+        values = ", ".join(f"{name} = {text}" for _, name, text, _ in params)
+        source = f"{now} JOIN {self.batch_name} ON {self.batch_name}.{place} = {now}.{place}"
+        where = self.expression(plan.matches_wave(), plan.target, plan.wave)
+        first, *rest = plan.next_wave()
+        steps = [
+            (self._stage(state, plan, [], **kw), Step()),
+            *self.planned([plan.count(), first]),
+            (f"UPDATE {target} SET {values} FROM {source} WHERE {where}", first.step),
+            *self.planned(rest),
+            *self.planned([staging.drop_stage(plan.wave), staging.drop_stage(plan.stage)]),
+        ]
+        return self.finish_script(steps, rowcount=(rows.MATCHED,))
+
+    def _order(self, state: Any, assigned: set[str]) -> Order:
+        """Tell what it takes to make many parameter sets act one after another."""
+        if not self.for_executemany:
+            return Order.ANY
+        statement = state.statement
+        target = statement.table
+        criteria = statement._where_criteria
+        if _reads(criteria, target, assigned) or any(
+            _asks(each, target) for each in (*criteria, *_values(state))
+        ):
+            order = Order.SEQUENCE
+        elif not _reads(_values(state), target, assigned):
+            return Order.ANY
+        elif state._extra_froms or any(set(key.names) & assigned for key in keys_of(target)):
+            order = Order.SEQUENCE
+        else:
+            order = Order.WAVES
+        if self.implicit_returning or statement._returning:
+            raise exc.CompileError(
+                f"UPDATE of {target} reads what it assigns, so many parameter sets act one "
+                "after another and cannot return rows together; execute them one by one"
+            )
+        return order
+
+    def _count(self, state: Any, plan: rows.RowsPlan) -> list[PlannedStep]:
+        """Count pairs of parameter set and row, or rows where other tables are joined."""
+        if self.for_executemany:
+            return [plan.count(), plan.keep_last()]
+        return [plan.keep_last(), plan.count()] if state._extra_froms else [plan.count()]
 
     def _delete(self, state: Any, **kw: Any) -> str:
         statement = state.statement
         crud._get_crud_params(self, statement, state, True, **kw)
         if not (self.implicit_returning or statement._returning):
+            self.sequential = any(
+                _asks(each, statement.table) for each in statement._where_criteria
+            )
             return self.finish_script(
                 [(self._delete_batch(state, **kw), _DELETED)], rowcount=("deleted",)
             )
@@ -107,19 +175,13 @@ class ChangeCompiler(ScriptCompiler):
         columns = [f"{table}.{self.preparer.format_column(each)}" for each in statement.table.c]
         returned, others = self._returned_rows(statement, plan, gone=True)
         stage = self._stage(state, plan, [*columns, *others], bare=True, **kw)
-        last = self.planned([plan.keep_last()]) if self._may_repeat(state) else []
         steps = [
             (stage, Step()),
-            *last,
-            *self.planned([plan.count(), plan.delete()]),
+            *self.planned([plan.keep_last(), plan.count(), plan.delete()]),
             *returned,
             *self.planned([staging.drop_stage(plan.stage)]),
         ]
         return self.finish_script(steps, rowcount=(rows.MATCHED,))
-
-    def _may_repeat(self, state: Any) -> bool:
-        """Tell whether a row can be staged more than once."""
-        return self.for_executemany or bool(state._extra_froms)
 
     def _stage(
         self,
@@ -133,7 +195,9 @@ class ChangeCompiler(ScriptCompiler):
         """CREATE OR REPLACE TEMP TABLE <stage> AS SELECT <rows> FROM <tables> WHERE <where>."""
         quote = self.preparer.quote
         target = self.tables([plan.target], **kw)
-        place = f"{self.batch_name}.{quote(staging.SEQUENCE)}" if self.for_executemany else "0"
+        place = "row_number() OVER ()"
+        if self.for_executemany:
+            place = f"{self.batch_name}.{quote(staging.SEQUENCE)}"
         kept = [] if bare else [f"{target}.{quote(each.name)}" for each in plan.staged]
         columns = [
             f"{target}.rowid AS {quote(staging.ROW_ID)}",
@@ -203,3 +267,30 @@ def _located(target: Any, assigned: set[str]) -> list[Any]:
     if key is None or any(column.name in assigned for column in key.columns):
         return []
     return list(key.columns)
+
+
+def _values(state: Any) -> list[Any]:
+    return [each for each in (state._dict_parameters or {}).values() if _is_expression(each)]
+
+
+def _is_expression(value: Any) -> bool:
+    return isinstance(value, ClauseElement)
+
+
+def _reads(expressions: Iterable[Any], target: Any, names: set[str]) -> bool:
+    """Tell whether any of the expressions reads one of these columns of the table."""
+    elements: Iterator[Any] = (each for root in expressions for each in iterate(root))
+    return any(
+        element.table == target and element.name in names
+        for element in elements
+        if isinstance(element, ColumnClause) and element.table is not None
+    )
+
+
+def _asks(expression: Any, target: Any) -> bool:
+    """Tell whether an expression has a subquery that reads the table."""
+    return any(
+        target in element.get_final_froms()
+        for element in iterate(expression)
+        if isinstance(element, Select)
+    )

@@ -45,6 +45,8 @@ class ScriptCompiler(ReturningCompiler):
     _steps: tuple[Step, ...] | None = None
     _rowcount: tuple[str, ...] = ()
     _guarded = False
+    #: Whether parameter sets have to act one after another.
+    sequential = False
     _in_batch = False
     # Parameters that are tables: the name in the steps, by the name of the parameter.
     _source_names: Mapping[str, str] = MappingProxyType({})
@@ -68,6 +70,7 @@ class ScriptCompiler(ReturningCompiler):
             rowcount=self._rowcount,
             guarded=self._guarded,
             sources=tuple(self._sources()),
+            sequential=self.sequential,
         )
 
     def visit_ducklake_batch(self, batch: Batch, **kw: Any) -> str:

@@ -267,11 +267,18 @@ class Cursor:
         script: Script,
         sets: Sequence[Sequence[Any]],
     ) -> None:
-        batch = batch_of(script, sets)
-        self.connection.atomically(
-            lambda: self._run_on(batch, statements, script, by_name(sets[0])),
-            guarded=script.guarded,
-        )
+        groups = [[one] for one in sets] if script.sequential else [sets]
+        batches = [(batch_of(script, group), by_name(group[0])) for group in groups]
+
+        def run() -> None:
+            total, counts = 0, Outcome()
+            for batch, values in batches:
+                self._run_on(batch, statements, script, values)
+                total += max(self.rowcount, 0)
+                counts.add(self.counts)
+            self.rowcount, self.counts = total, counts.counts
+
+        self.connection.atomically(run, guarded=script.guarded)
 
     def _run_on(
         self,

@@ -82,6 +82,7 @@ class Script:
     numbers the sets from 0.  ``rowcount`` names the counts whose sum is the cursor's
     ``rowcount``; ``guarded`` scripts checked keys or change rows, so their commit must
     not be merged with anybody else's.  ``sources`` are parameters that hold tables.
+    In a ``sequential`` script each set sees what the one before it did.
 
     ``table`` (schema and name), ``mode`` (insert, upsert, …) and ``validated_key`` (the
     columns whose values were proved unique in the whole table) are what the commit says
@@ -95,6 +96,7 @@ class Script:
     rowcount: tuple[str, ...] = ()
     guarded: bool = False
     sources: tuple[Source, ...] = ()
+    sequential: bool = False
     table: tuple[str, str] | None = None
     mode: str = ""
     validated_key: tuple[str, ...] = ()

@@ -22,14 +22,21 @@ from sqlalchemy import (
     table,
 )
 from sqlalchemy.sql.elements import ColumnElement
-from sqlalchemy.sql.selectable import FromClause, SelectBase, TableClause
+from sqlalchemy.sql.selectable import FromClause, Select, SelectBase, TableClause
 
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.merge.checks import Key, not_twice, violation
-from sqlalchemy_ducklake.merge.staging import ROW_ID, SEQUENCE, rows_name
-from sqlalchemy_ducklake.merge.steps import ChangeRows, PlannedStep, RemoveRows, constant
+from sqlalchemy_ducklake.merge.staging import ROW_ID, SEQUENCE, WAVE, rows_name
+from sqlalchemy_ducklake.merge.steps import (
+    ChangeRows,
+    MakeStage,
+    PlannedStep,
+    RemoveRows,
+    constant,
+)
 
-MATCHED = "matched"
+#: The counts of the rows found, and of those that no wave has changed yet.
+MATCHED, REMAINING = "matched", "remaining"
 
 
 def row_id(target: FromClause) -> ColumnElement[Any]:
@@ -82,6 +89,35 @@ class RowsPlan:
         stage = self.stage
         found = [self.target.c[each.key] == stage.c[each.name] for each in self.located]
         return and_(*found, row_id(self.target) == stage.c[ROW_ID])
+
+    @cached_property
+    def wave(self) -> TableClause:
+        """Name the stage of the rows that one wave changes."""
+        return table(WAVE, *(column(each.name, each.type) for each in self.stage.c))
+
+    def matches_wave(self) -> ColumnElement[bool]:
+        """Say that a row of the target is one that the wave changes."""
+        found = [self.target.c[each.key] == self.wave.c[each.name] for each in self.located]
+        return and_(*found, row_id(self.target) == self.wave.c[ROW_ID])
+
+    def next_wave(self) -> Iterator[PlannedStep]:
+        """Stage the first parameter set of every row; then, what is left without them."""
+        repeat = Step(when=(MATCHED,), repeat=REMAINING)
+        place = func.row_number().over(
+            partition_by=self.stage.c[ROW_ID], order_by=self.stage.c[SEQUENCE]
+        )
+        ranked = select(self.stage, place.label("place")).subquery("ranked")
+        first = select(*(ranked.c[each.name] for each in self.stage.c)).where(
+            ranked.c.place == constant(1)
+        )
+        yield PlannedStep(MakeStage(self.wave, first), repeat)
+        done = exists(constant(1)).where(
+            self.wave.c[ROW_ID] == self.stage.c[ROW_ID],
+            self.wave.c[SEQUENCE] == self.stage.c[SEQUENCE],
+        )
+        yield PlannedStep(RemoveRows(self.stage, done), repeat)
+        left: Select[Any] = select(constant(REMAINING), func.count()).select_from(self.stage)
+        yield PlannedStep(left, Step(Role.COUNTS, repeat=REMAINING))
 
     def count(self) -> PlannedStep:
         """Count the rows, once for each parameter set that speaks of them."""

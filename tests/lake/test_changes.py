@@ -14,6 +14,7 @@ from sqlalchemy import (
     String,
     Table,
     bindparam,
+    create_engine,
     delete,
     exc,
     func,
@@ -54,6 +55,11 @@ def table(request: pytest.FixtureRequest) -> Table:
     return metadata.tables[request.param]
 
 
+def read(engine: Engine, table: Table) -> list[Any]:
+    with engine.connect() as connection:
+        return list(connection.execute(select(table).order_by(table.c.id)))
+
+
 def rows(engine: Engine, table: Table) -> list[Any]:
     with engine.connect() as connection:
         return list(map(tuple, connection.execute(select(table).order_by(table.c.id))))
@@ -78,6 +84,43 @@ def test_update_by_many_parameter_sets_is_one_statement_and_the_last_wins(
         assert connection.execute(statement, sets).rowcount == 3
     assert snapshots() == before + 1
     assert rows(lake, table)[:3] == [(1, "c", 11), (2, "b", None), (3, "n3", 3)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda c: {"n": c.n + bindparam("v", type_=Integer)},
+        lambda c: {"n": c.n * 2 + bindparam("v", type_=Integer), "name": c.name + "x"},
+        lambda c: {"n": bindparam("v", type_=Integer)},
+    ],
+)
+@pytest.mark.parametrize(
+    "where",
+    [
+        lambda c: c.id == bindparam("key"),
+        lambda c: c.n <= bindparam("key"),
+        lambda c: (c.id == bindparam("key")) & (c.n % 2 == 0),
+        lambda c: c.n == select(func.min(c.n)).where(c.id > bindparam("key")).scalar_subquery(),
+    ],
+)
+def test_parameter_sets_act_one_after_another_as_on_sqlite(
+    lake: Engine, table: Table, values: Callable[[Any], Any], where: Callable[[Any], Any]
+) -> None:
+    lite = create_engine("sqlite://").execution_options(
+        schema_translate_map={"inner schema": None}
+    )
+    table.create(lite)
+    with lite.begin() as connection:
+        connection.execute(insert(table), [r._asdict() for r in read(lake, table)])
+    sets = [{"key": k, "v": v} for k, v in [(1, 10), (2, 5), (1, 1), (4, 3), (1, 2), (9, 9)]]
+    counts = []
+    for engine in (lake, lite):
+        with engine.begin() as connection:
+            statement = update(table).where(where(table.c)).values(values(table.c))
+            counts.append(connection.execute(statement, sets).rowcount)
+    assert counts[0] == counts[1]
+    assert read(lake, table) == read(lite, table)
+    lite.dispose()
 
 
 def test_delete_by_many_parameter_sets_counts_each_row_once(lake: Engine, table: Table) -> None:
@@ -134,8 +177,8 @@ def test_a_key_may_move_but_not_onto_another(lake: Engine) -> None:
     move = update(t).where(t.c.id == bindparam("old")).values(id=bindparam("new"))
     with lake.begin() as connection:
         assert connection.execute(update(t).values(id=t.c.id + 1)).rowcount == 5
-        swap = [{"old": 2, "new": 3}, {"old": 3, "new": 2}]
-        assert connection.execute(move, swap).rowcount == 2
+        swap = update(t).values(id=5 - t.c.id).where(t.c.id.in_([2, 3]))
+        assert connection.execute(swap).rowcount == 2
         for sets in ([{"old": 6, "new": 5}], [{"old": 6, "new": 9}, {"old": 5, "new": 9}]):
             with pytest.raises(exc.IntegrityError) as caught:
                 connection.execute(move, sets)
