@@ -66,7 +66,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     supports_identity_columns = True
     supports_sane_rowcount = supports_sane_multi_rowcount = True
     supports_sane_rowcount_returning = True
-    supports_server_side_cursors = False
+    supports_server_side_cursors = True
     supports_for_update_of = False
     supports_is_distinct_from = True
     tuple_in_values = True

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import exc
 from sqlalchemy.engine import CursorResult, Result
 from sqlalchemy.engine.default import DefaultExecutionContext
+from sqlalchemy.engine.interfaces import DBAPICursor
 
+from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.merge.result import MergeResult
+
+
+class StreamingCursor(Cursor):
+    """The cursor of a statement that wants its rows streamed (``stream_results``).
+
+    Every cursor of the driver streams until its connection does something else; this one
+    says that it was asked to.
+    """
 
 
 class DuckLakeExecutionContext(DefaultExecutionContext):
@@ -21,6 +31,11 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     def script(self) -> Script | None:
         """The script of the statement; None if it is one statement to the engine."""
         return getattr(self.compiled, "script", None)
+
+    def create_server_side_cursor(self) -> DBAPICursor:
+        """Open a cursor for streaming."""
+        connection = self.root_connection.connection.driver_connection
+        return cast("DBAPICursor", StreamingCursor(cast("Connection", connection)))
 
     def post_exec(self) -> None:
         """Keep what the script counted."""
