@@ -257,6 +257,11 @@ class Connection:
         if error is not None:
             self.note(error)
 
+    def abort(self, error: BaseException) -> None:
+        """Leave nothing but a rollback: a statement failed when half of it was done."""
+        if self._in_transaction and self._aborted_by is None:
+            self._aborted_by = error
+
     def note(self, error: BaseException) -> None:
         """Find out whether ``error`` ended the transaction, and remember it."""
         if not self._in_transaction or self._aborted_by is not None:

@@ -272,8 +272,13 @@ class Cursor:
 
         def run() -> None:
             total, counts = 0, Outcome()
-            for batch, values in batches:
-                self._run_on(batch, statements, script, values)
+            for place, (batch, values) in enumerate(batches):
+                try:
+                    self._run_on(batch, statements, script, values)
+                except duckdb.Error as error:
+                    if place:
+                        self.connection.abort(error)
+                    raise
                 total += max(self.rowcount, 0)
                 counts.add(self.counts)
             self.rowcount, self.counts = total, counts.counts

@@ -179,11 +179,11 @@ def test_a_key_may_move_but_not_onto_another(lake: Engine) -> None:
         assert connection.execute(update(t).values(id=t.c.id + 1)).rowcount == 5
         swap = update(t).values(id=5 - t.c.id).where(t.c.id.in_([2, 3]))
         assert connection.execute(swap).rowcount == 2
-        for sets in ([{"old": 6, "new": 5}], [{"old": 6, "new": 9}, {"old": 5, "new": 9}]):
-            with pytest.raises(exc.IntegrityError) as caught:
-                connection.execute(move, sets)
-            assert isinstance(caught.value.orig, errors.KeyViolation)
-            assert caught.value.orig.examples == ((sets[0]["new"],),)
+        onto = {"old": 6, "new": 5}
+        with pytest.raises(exc.IntegrityError) as caught:
+            connection.execute(move, onto)
+        assert isinstance(caught.value.orig, errors.KeyViolation)
+        assert caught.value.orig.examples == ((5,),)
         assert connection.execute(move, {"old": 6, "new": 1}).rowcount == 1
     assert [row[:2] for row in rows(lake, t)] == [
         (1, "n5"),
@@ -192,6 +192,21 @@ def test_a_key_may_move_but_not_onto_another(lake: Engine) -> None:
         (4, "n3"),
         (5, "n4"),
     ]
+
+
+def test_moves_that_fail_half_way_leave_nothing_but_a_rollback(lake: Engine) -> None:
+    move = update(t).where(t.c.id == bindparam("old")).values(id=bindparam("new"))
+    before = rows(lake, t)
+    with lake.connect() as connection:
+        with pytest.raises(exc.IntegrityError):
+            connection.execute(move, [{"old": 5, "new": 9}, {"old": 4, "new": 9}])
+        with pytest.raises(exc.OperationalError) as caught:
+            connection.commit()
+        assert isinstance(caught.value.orig, errors.TransactionAborted)
+        connection.rollback()
+        assert connection.execute(move, {"old": 5, "new": 9}).rowcount == 1
+        connection.rollback()
+    assert rows(lake, t) == before
 
 
 def test_what_matches_nothing_makes_no_snapshot(
