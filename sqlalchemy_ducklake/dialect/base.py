@@ -114,6 +114,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         config = config_from_url(url)
         self.alias = config.alias
         self.metadata_schema = config.metadata_schema
+        self.metadata_catalog = config.metadata_catalog
         self.default_schema_name = config.schema
         return cast("ConnectArgsType", ((config,), {}))
 
