@@ -29,9 +29,15 @@ from sqlalchemy_ducklake.driver.statements import (
     is_guarded,
     may_change,
 )
-from sqlalchemy_ducklake.errors import CommitFailed, OutcomeUnknown, SerializationFailure
+from sqlalchemy_ducklake.errors import (
+    CommitFailed,
+    FilesLost,
+    OutcomeUnknown,
+    SerializationFailure,
+)
 from sqlalchemy_ducklake.lake.catalogs import PostgresCatalog
 from sqlalchemy_ducklake.lake.changes import History, changed_tables, changes_between
+from sqlalchemy_ducklake.lake.files import lost_files
 from sqlalchemy_ducklake.lake.instances import Session
 from sqlalchemy_ducklake.lake.locks import fence
 from sqlalchemy_ducklake.lake.marks import CommitRecord, TableMark, table_label
@@ -158,8 +164,8 @@ def publish(session: Session, work: Work, info: CommitInfo) -> Commit | None:
     """Commit, by compare-and-swap if the work is guarded; None if it changed nothing.
 
     Raises SerializationFailure where another writer came first, CommitFailed where
-    nobody did, OutcomeUnknown if that cannot be found out.  The transaction is over in
-    any case.
+    nobody did, OutcomeUnknown if that cannot be found out, FilesLost if the engine removed
+    what was published.  The transaction is over in any case.
     """
     if not work.changed or session.config.read_only:
         session.duck.commit()
@@ -227,9 +233,13 @@ def _settle(session: Session, work: Work, base: int, error: duckdb.Error) -> Non
     try:
         history = _outcome(session, work, base)
         tables = changed_tables(session.duck, session.config, history)
+        snapshot = history.committed(work.commit_id)
+        files = () if snapshot is None else lost_files(session.duck, session.config, snapshot)
     except duckdb.Error as trouble:
         raise OutcomeUnknown(base, work.commit_id, f"{reason}; then {trouble}") from error
-    if history.committed(work.commit_id) is not None:
+    if snapshot is not None:
+        if files:
+            raise FilesLost(snapshot, files) from error
         return
     if work.described and isinstance(session.config.catalog, PostgresCatalog):
         hint = "it carries no id, because its message was set by CALL, not by commit_info"

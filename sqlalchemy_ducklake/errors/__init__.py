@@ -16,6 +16,7 @@ from __future__ import annotations
 from sqlalchemy_ducklake.errors.classify import Classification, Kind, classify
 from sqlalchemy_ducklake.errors.commits import (
     CommitFailed,
+    FilesLost,
     LockTimeout,
     OutcomeUnknown,
     SerializationFailure,
@@ -56,6 +57,7 @@ __all__ = [
     "CommitFailed",
     "DataPathMismatch",
     "ExtensionMissing",
+    "FilesLost",
     "InterfaceError",
     "KeyViolation",
     "Kind",

@@ -9,6 +9,7 @@ import duckdb
 
 from sqlalchemy_ducklake.errors.commits import (
     CommitFailed,
+    FilesLost,
     LockTimeout,
     OutcomeUnknown,
     SerializationFailure,
@@ -97,6 +98,7 @@ _MEANINGS: tuple[tuple[_Classes, Classification], ...] = (
     (SerializationFailure, Classification(Kind.CONFLICT, retry=True)),
     (LockTimeout, Classification(Kind.LOCKED, retry=True)),
     (LakeLocked, Classification(Kind.LOCKED, retry=True)),
+    (FilesLost, Classification(Kind.DATA, may_have_published=True)),
     (CommitFailed, Classification(Kind.ABORTED, retry=True)),
     (TransactionAborted, Classification(Kind.ABORTED)),
     (LakeUnavailable, Classification(Kind.UNAVAILABLE)),

@@ -125,6 +125,30 @@ class OutcomeUnknown(duckdb.OperationalError):
         )
 
 
+class FilesLost(duckdb.OperationalError):
+    """A commit was published, but the engine removed its files.
+
+    The answer to the COMMIT was lost, so DuckLake took it for failed.  ``snapshot`` is the
+    published one and ``files`` are those that it names and that are gone.  What the lake
+    held before is whole.
+    """
+
+    sqlstate = "58030"
+
+    def __init__(self, snapshot: int, files: Sequence[str]) -> None:
+        super().__init__(snapshot, files)
+        self.snapshot = snapshot
+        self.files = tuple(files)
+
+    def __str__(self) -> str:
+        return (
+            f"the answer to a COMMIT was lost: snapshot {self.snapshot} was published, but "
+            f"DuckLake removed {len(self.files)} of its files, such as {self.files[0]!r}, so "
+            "its tables cannot be read. They can as of the snapshot before, with AT (VERSION "
+            f"=> {self.snapshot - 1}); restore these files, or replace the tables from there"
+        )
+
+
 class LockTimeout(duckdb.OperationalError):
     """Another writer held a lock of the lake for longer than ``seconds``.
 

@@ -123,6 +123,15 @@ class Instance:
                 if not self.users:
                     self._close()
 
+    def abandon(self) -> None:
+        """Forget a DuckDB that a fatal error has ended; the next user opens another one.
+
+        It is not destroyed: it would roll back what was open in it, and abort the process.
+        """
+        # No lock: a finalizer may be here in the middle of enter().
+        duck, self.duck, self.attached = self.duck, None, {}
+        _never_destroy(duck)
+
     def _opened(self, config: LakeConfig) -> duckdb.DuckDBPyConnection:
         if self.duck is not None:
             self._agree(config)
@@ -231,11 +240,28 @@ def _end(
 ) -> None:
     if process != os.getpid():
         return
-    with suppress(duckdb.Error):
+    try:
         duck.rollback()
+    except duckdb.FatalException:
+        # Its transaction is still open, and closing would roll back: an abort.
+        _never_destroy(duck)
+        instance.abandon()
+    except duckdb.Error:
+        _close_quietly(duck)  # nothing was open
+    else:
+        _close_quietly(duck)
+    instance.leave(user)
+
+
+def _close_quietly(duck: duckdb.DuckDBPyConnection) -> None:
     with suppress(duckdb.Error):
         duck.close()
-    instance.leave(user)
+
+
+def _never_destroy(*ducks: duckdb.DuckDBPyConnection | None) -> None:
+    """Keep the engine from destroying what it would crash on: by a reference too many."""
+    for duck in ducks:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(duck))
 
 
 def _remove(folder: str, process: int) -> None:
@@ -252,8 +278,7 @@ def _forget_parent() -> None:
     """
     parents = [instance.duck for instance in _registry.instances.values()]
     sessions = [session.duck for session in _sessions]
-    for duck in (*parents, *sessions, duckdb.default_connection()):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(duck))
+    _never_destroy(*parents, *sessions, duckdb.default_connection())
     _registry.clear()
 
 

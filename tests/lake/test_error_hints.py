@@ -1,0 +1,83 @@
+"""The texts by which errors of the engine are named, each from the real engine."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from fixtures.catalogs import PostgresServer
+from sqlalchemy_ducklake import driver, errors
+from sqlalchemy_ducklake.errors import Classification, Kind, classify
+from sqlalchemy_ducklake.lake.catalogs import SQLiteCatalog
+from sqlalchemy_ducklake.lake.config import LakeConfig
+from sqlalchemy_ducklake.lake.instances import open_session
+
+# Another process, because SQLite's locks do not exclude anybody inside one.
+LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+for statement in sys.argv[2:]:
+    connection.execute(statement)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def locked(lake: LakeConfig, *statements: str) -> Iterator[None]:
+    assert isinstance(lake.catalog, SQLiteCatalog)
+    command = [sys.executable, "-c", LOCK, lake.catalog.path, *statements]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        yield
+
+
+def test_a_sqlite_catalog_that_somebody_locks_is_called_locked(
+    sqlite_lake: LakeConfig,
+) -> None:
+    session = open_session(sqlite_lake)
+    session.duck.execute("CREATE TABLE t (id BIGINT)")
+    with (
+        locked(sqlite_lake, "PRAGMA journal_mode = DELETE", "BEGIN EXCLUSIVE"),
+        pytest.raises(duckdb.Error) as caught,
+    ):
+        session.duck.execute("FROM t")
+    assert type(caught.value) is duckdb.Error
+    assert classify(caught.value) == Classification(Kind.LOCKED, retry=True)
+    session.close()
+
+
+def test_a_commit_into_a_locked_sqlite_catalog_fails_and_can_be_run_again(
+    sqlite_lake: LakeConfig,
+) -> None:
+    with driver.connect(sqlite_lake) as connection:
+        connection.cursor().execute("CREATE TABLE t (id BIGINT)")
+        connection.commit()
+        connection.cursor().execute("INSERT INTO t VALUES (1)")
+        with locked(sqlite_lake, "BEGIN EXCLUSIVE"), pytest.raises(errors.CommitFailed):
+            connection.commit()
+        assert connection.cursor().execute("FROM t").fetchall() == []
+        connection.autocommit = True
+        connection.cursor().execute("INSERT INTO t VALUES (1)")
+        assert connection.cursor().execute("FROM t").fetchall() == [(1,)]
+
+
+def test_a_postgres_server_that_went_away_is_called_unavailable(
+    postgres_lake: LakeConfig, postgres_server: PostgresServer
+) -> None:
+    session = open_session(postgres_lake)
+    session.duck.execute("CREATE TABLE t (id BIGINT)")
+    session.duck.begin()
+    session.duck.execute("FROM t")
+    assert postgres_server.end_connections()
+    with pytest.raises(duckdb.Error) as caught:
+        session.duck.execute("FROM ducklake_options('lake')")
+    assert classify(caught.value).kind is Kind.UNAVAILABLE
+    session.close()
