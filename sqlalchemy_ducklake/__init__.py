@@ -11,6 +11,7 @@ rooms, from the ground up:
     constructs · driver            statements that users write; PEP 249
     merge                          plans: how a keyed write becomes steps
     dialect                        SQLAlchemy meets DuckLake
+    writer                         whole batches: begin_merge, write_table
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sqlalchemy_ducklake import errors
 from sqlalchemy_ducklake.dialect.execution import merge_result
 from sqlalchemy_ducklake.dialect.transactions import run_transaction
 from sqlalchemy_ducklake.merge import MergeResult
+from sqlalchemy_ducklake.writer import Delete, Upsert, begin_merge, write_table
 
 # Last, so that the name `merge` is the function here and not the package of plans.
 # isort: split
@@ -35,9 +37,12 @@ from sqlalchemy_ducklake.constructs import (
 
 __all__ = [
     "Batch",
+    "Delete",
     "Insert",
     "Merge",
     "MergeResult",
+    "Upsert",
+    "begin_merge",
     "delete_keys",
     "errors",
     "insert",
@@ -46,6 +51,7 @@ __all__ = [
     "merge_result",
     "run_transaction",
     "upsert",
+    "write_table",
 ]
 
 __version__ = "0.1.0"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, cast
 
-from sqlalchemy import event, func, select
+from sqlalchemy import Index, event, func, select
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.interfaces import (
@@ -67,6 +67,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     supports_sane_rowcount = supports_sane_multi_rowcount = True
     supports_sane_rowcount_returning = True
     supports_server_side_cursors = True
+    construct_arguments = [(Index, {"include": None})]  # noqa: RUF012 - SQLAlchemy's own form
     supports_for_update_of = False
     supports_is_distinct_from = True
     tuple_in_values = True
@@ -148,19 +149,32 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     def get_isolation_level_values(
         self, dbapi_connection: DBAPIConnection
     ) -> Sequence[IsolationLevel]:
-        """Name what a lake offers: one snapshot for a transaction, or for a statement."""
-        return cast("Sequence[IsolationLevel]", ("SNAPSHOT", "AUTOCOMMIT"))
+        """Name what a lake offers.
+
+        SNAPSHOT reads one snapshot, and fails if another writer changed the same tables;
+        SERIALIZABLE fails if anybody wrote anything; AUTOCOMMIT has a snapshot for each
+        statement.
+        """
+        return cast("Sequence[IsolationLevel]", ("SNAPSHOT", "SERIALIZABLE", "AUTOCOMMIT"))
 
     def get_isolation_level(self, dbapi_connection: DBAPIConnection) -> IsolationLevel:
         """Tell the level of a connection."""
-        autocommit = getattr(dbapi_connection, "autocommit", False)
-        return cast("IsolationLevel", "AUTOCOMMIT" if autocommit else "SNAPSHOT")
+        own = cast("driver.Connection", dbapi_connection)
+        if own.autocommit:
+            return "AUTOCOMMIT"
+        return cast("IsolationLevel", "SERIALIZABLE" if own.serializable else "SNAPSHOT")
 
     def set_isolation_level(
         self, dbapi_connection: DBAPIConnection, level: IsolationLevel
     ) -> None:
         """Set the level of a connection."""
-        cast("driver.Connection", dbapi_connection).autocommit = level == "AUTOCOMMIT"
+        own = cast("driver.Connection", dbapi_connection)
+        own.autocommit = level == "AUTOCOMMIT"
+        own.serializable = str(level) == "SERIALIZABLE"
+
+    def detect_autocommit_setting(self, dbapi_conn: DBAPIConnection) -> bool:
+        """Tell whether a connection commits each statement by itself."""
+        return cast("driver.Connection", dbapi_conn).autocommit
 
     def do_execute(
         self,
@@ -172,11 +186,16 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         """Execute one parameter set."""
         script = None if context is None else context.script
         own = cast("driver.Cursor", cursor)
-        if script is None or not script.sources:
+        sources = () if context is None else context.sources
+        if not sources:
             own.execute(statement, parameters or (), script=script)
             return
-        with registered(own.connection, script.sources, parameters):
-            own.execute(statement, parameters, script=script)
+        tables = {source.index for source in sources}
+        values = {
+            str(place + 1): each for place, each in enumerate(parameters) if place not in tables
+        }
+        with registered(own.connection, sources, parameters):
+            own.execute(statement, parameters if script else values, script=script)
 
     def do_executemany(
         self,

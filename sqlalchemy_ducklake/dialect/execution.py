@@ -10,7 +10,7 @@ from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from sqlalchemy_ducklake.driver import Connection, Cursor
-from sqlalchemy_ducklake.driver.script import Script
+from sqlalchemy_ducklake.driver.script import Script, Source
 from sqlalchemy_ducklake.merge.result import MergeResult
 
 
@@ -31,6 +31,11 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     def script(self) -> Script | None:
         """The script of the statement; None if it is one statement to the engine."""
         return getattr(self.compiled, "script", None)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The parameters that hold tables."""
+        return getattr(self.compiled, "sources", ())
 
     def create_server_side_cursor(self) -> DBAPICursor:
         """Open a cursor for streaming."""

@@ -69,7 +69,7 @@ class ScriptCompiler(ReturningCompiler):
             parameters=tuple(self._parameters()),
             rowcount=self._rowcount,
             guarded=self._guarded,
-            sources=tuple(self._sources()),
+            sources=self.sources,
             sequential=self.sequential,
         )
 
@@ -222,15 +222,19 @@ class ScriptCompiler(ReturningCompiler):
                 arrow, type_name = self._batch_type(column.type)
                 yield Parameter(places[name], "", column.name, arrow, type_name)
 
-    def _sources(self) -> Iterator[Source]:
+    @property
+    def sources(self) -> tuple[Source, ...]:
         """Give the parameters that are tables, with the types that they are fitted to."""
+        if not self._source_names:
+            return ()
         places = self._places()
         columns = [] if self.source_target is None else list(self.source_target.c)
         wanted = tuple(
             Parameter(0, each.name, each.name, *self._batch_type(each.type)) for each in columns
         )
-        for bind, name in self._source_names.items():
-            yield Source(places[bind], name, wanted)
+        return tuple(
+            Source(places[bind], name, wanted) for bind, name in self._source_names.items()
+        )
 
     def _places(self) -> dict[str, int]:
         """Give each parameter's place in a set; expanding ones come behind all others."""

@@ -39,6 +39,7 @@ def registered(
     try:
         yield
     finally:
+        connection.detach_live()
         for name, _ in tables:
             # An aborted transaction refuses, and its rollback removes them.
             with contextlib.suppress(duckdb.Error):

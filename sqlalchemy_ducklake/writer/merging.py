@@ -1,0 +1,215 @@
+"""A merge whose changes come one by one, or from a source that is slow.
+
+The changes are staged in a temporary table as they come, a thousand at a time; nothing
+of the lake is touched before ``commit``, which applies them as one merge.  The source
+never sits in memory whole.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    MetaData,
+    String,
+    Table,
+    exc,
+    insert,
+    inspect,
+)
+
+from sqlalchemy_ducklake.constructs.merge import merge
+from sqlalchemy_ducklake.dialect.execution import merge_result
+from sqlalchemy_ducklake.errors import ClosedError
+from sqlalchemy_ducklake.merge.result import MergeResult
+
+#: Changes that are staged at once.
+BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """A complete row to store; what it leaves out becomes NULL."""
+
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The key of a row to delete; it does not matter whether there is one."""
+
+    key: Mapping[str, Any]
+
+
+def begin_merge(
+    connection: Connection,
+    table: Any,
+    *,
+    compare: Iterable[Any] | None = None,
+    unconditional: bool = False,
+) -> Merging:
+    """Begin to collect changes of a table or mapped class that has a primary key.
+
+    Use it as a context manager: it commits the merge at the end, or aborts it on an
+    error.  The transaction stays the connection's own.
+    """
+    target = inspect(table).local_table if hasattr(table, "__mapper__") else table
+    if not isinstance(target, Table) or not list(target.primary_key):
+        raise exc.ArgumentError(
+            f"{table} has no primary key, which says what a change belongs to"
+        )
+    return Merging(connection, target, compare=compare, unconditional=unconditional)
+
+
+class Merging:
+    """Changes that are being collected; ``begin_merge`` makes it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        target: Table,
+        *,
+        compare: Iterable[Any] | None,
+        unconditional: bool,
+    ) -> None:
+        self.target = target
+        self.result: MergeResult | None = None
+        self._connection = connection
+        self._options = {"compare": compare, "unconditional": unconditional}
+        self._staged = 0
+        self._open = True
+        suffix = secrets.token_hex(4)
+        self._kind, self._place = f"_kind_{suffix}", f"_place_{suffix}"
+        self._stage = Table(
+            f"_changes_{suffix}",
+            MetaData(),
+            Column(self._kind, String),
+            Column(self._place, BigInteger),
+            *(Column(each.name, each.type) for each in target.c),
+            prefixes=["TEMPORARY"],
+        )
+        self._stage.create(connection)
+
+    def write(self, changes: Iterable[Upsert | Delete]) -> None:
+        """Stage changes; the last one to a key counts.
+
+        Rows are copied, so the caller may use an object again.  Raises ArgumentError for
+        a change with unknown, missing or excess columns; what was staged before stays
+        staged, and the caller should abort.
+        """
+        self._check_open()
+        batch: list[dict[str, Any]] = []
+        for change in changes:
+            batch.append(self._row(change, self._staged + len(batch)))
+            if len(batch) == BATCH:
+                self._flush(batch)
+                batch = []
+        self._flush(batch)
+
+    def upsert(self, row: Mapping[str, Any]) -> None:
+        """Stage one row to store."""
+        self.write([Upsert(row)])
+
+    def delete(self, key: Mapping[str, Any]) -> None:
+        """Stage one key to delete."""
+        self.write([Delete(key)])
+
+    def commit(self) -> MergeResult:
+        """Apply what was staged as one merge, in the transaction of the connection.
+
+        The merge is closed in any case; without changes nothing is written.
+        """
+        self._check_open()
+        try:
+            columns = [self._stage.c[self._kind], self._stage.c[self._place]]
+            source = self._stage.select().with_only_columns(
+                *columns, *(self._stage.c[each.name] for each in self.target.c)
+            )
+            statement = merge(self.target, **self._options).changes(  # type: ignore[arg-type]
+                source.subquery("changes"), kind=self._kind, sequence=self._place
+            )
+            self.result = merge_result(self._connection.execute(statement))
+        except BaseException:
+            self._open = False
+            self._drop(quietly=True)
+            raise
+        self._open = False
+        self._drop(quietly=False)
+        return self.result
+
+    def abort(self) -> None:
+        """Forget the changes; doing it again, or after a commit, is no error."""
+        if self._open:
+            self._open = False
+            self._drop(quietly=True)
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.abort()
+        elif self._open:
+            self.commit()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise ClosedError("merge")
+
+    def _row(self, change: Upsert | Delete, place: int) -> dict[str, Any]:
+        if isinstance(change, Upsert):
+            given, kind = dict(change.row), "upsert"
+            self._check_columns(given, self._required, set(self.target.c.keys()))
+        elif isinstance(change, Delete):
+            given, kind = dict(change.key), "delete"
+            key = {each.key for each in self.target.primary_key}
+            self._check_columns(given, key, key)
+        else:
+            raise exc.ArgumentError(f"a change is an Upsert or a Delete, not {change!r}")
+        named = {self.target.c[key].name: value for key, value in given.items()}
+        return {
+            **dict.fromkeys(each.name for each in self.target.c),
+            **named,
+            self._kind: kind,
+            self._place: place,
+        }
+
+    @property
+    def _required(self) -> set[str]:
+        return {each.key for each in self.target.c if not each.nullable}
+
+    def _check_columns(
+        self, given: Mapping[str, Any], required: set[str], known: set[str]
+    ) -> None:
+        unknown, missing = given.keys() - known, required - given.keys()
+        if unknown or missing:
+            raise exc.ArgumentError(
+                f"a change of {self.target} with unknown columns {sorted(unknown)} and "
+                f"without {sorted(missing)}; its columns are {sorted(known)}"
+            )
+
+    def _flush(self, batch: Sequence[dict[str, Any]]) -> None:
+        if batch:
+            self._connection.execute(insert(self._stage), list(batch))
+            self._staged += len(batch)
+
+    def _drop(self, *, quietly: bool) -> None:
+        """Drop the stage; an error of the work is told rather than one of the cleaning."""
+        try:
+            self._stage.drop(self._connection)
+        except exc.SQLAlchemyError:
+            if not quietly:
+                raise
