@@ -13,7 +13,7 @@ from sqlalchemy.sql.selectable import FromClause, TableClause
 from sqlalchemy.sql.visitors import iterate
 
 from sqlalchemy_ducklake.constructs.insert import OnConflict
-from sqlalchemy_ducklake.merge.checks import Key, keys_of
+from sqlalchemy_ducklake.merge.checks import Key, column_of, keys_of
 from sqlalchemy_ducklake.merge.staging import bind_name
 from sqlalchemy_ducklake.merge.upsert import UpsertPlan
 
@@ -99,7 +99,7 @@ def _assignments(
     in_key = {column.name for column in key.columns}
     if conflict.assignments is None:
         names = [column.name for column in columns if column.name not in in_key]
-        return {name: conflict.excluded.c[name] for name in names}
+        return {name: column_of(conflict.excluded, name) for name in names}
     by_name = {each.name: each for each in target.c}
     values = {}
     for name, value in conflict.assignments.items():

@@ -54,12 +54,17 @@ class Key:
 
     def within(self, source: FromClause) -> list[ColumnElement[Any]]:
         """Give the columns of this key in another table that has them."""
-        return [source.c[name] for name in self.names]
+        return [column_of(source, name) for name in self.names]
 
     def matches(self, left: FromClause, right: FromClause) -> ColumnElement[bool]:
         """Say that two rows have the same value of this key."""
         pairs = zip(self.within(left), self.within(right), strict=True)
         return and_(*(one == other for one, other in pairs))
+
+
+def column_of(source: FromClause, name: str) -> ColumnElement[Any]:
+    """Give a column by its name: a Table knows its columns by keys that may be others."""
+    return next(each for each in source.c if each.name == name)
 
 
 def keys_of(target: FromClause) -> list[Key]:

@@ -37,7 +37,14 @@ from sqlalchemy.sql.visitors import replacement_traverse
 
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.merge import waves
-from sqlalchemy_ducklake.merge.checks import Key, no_null, not_there, not_twice, violation
+from sqlalchemy_ducklake.merge.checks import (
+    Key,
+    column_of,
+    no_null,
+    not_there,
+    not_twice,
+    violation,
+)
 from sqlalchemy_ducklake.merge.insert import allocate
 from sqlalchemy_ducklake.merge.staging import (
     EFFECT,
@@ -192,7 +199,7 @@ class UpsertPlan:
         if adapted is excluded.c.get(name):
             return adapted
         # Compared and stored as the column would hold it: 1.005 in DECIMAL(10, 2), say.
-        return cast(adapted, self.target.c[name].type)
+        return cast(adapted, column_of(self.target, name).type)
 
     def _count_repeats(self) -> PlannedStep:
         keys = select(*self.key.within(self.stage)).distinct().subquery("keys")
@@ -252,7 +259,7 @@ class UpsertPlan:
             return constant("skipped")
         names = [name for name in new if self.compared is None or name in self.compared]
         changes: list[tuple[Any, Any]] = [
-            (self.target.c[name].is_distinct_from(new[name]), constant("updated"))
+            (column_of(self.target, name).is_distinct_from(new[name]), constant("updated"))
             for name in names
         ]
         if self.unconditional:

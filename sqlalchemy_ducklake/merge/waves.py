@@ -35,6 +35,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import FromClause, Select, TableClause
 
 from sqlalchemy_ducklake.driver.script import Role, Step
+from sqlalchemy_ducklake.merge.checks import column_of
 from sqlalchemy_ducklake.merge.staging import (
     EFFECT,
     EXISTED,
@@ -103,7 +104,10 @@ def stages(plan: UpsertPlan) -> WaveStages:
     state = table(
         STATE,
         *(column(each.name, each.type) for each in plan.target.c),
-        *(column(_old(name), plan.target.c[name].type) for name in plan.assignments or ()),
+        *(
+            column(_old(name), column_of(plan.target, name).type)
+            for name in plan.assignments or ()
+        ),
         column(EXISTED, Boolean),
         column(TOUCHED, Boolean),
         column(SEQUENCE, BigInteger),
@@ -123,7 +127,7 @@ def _stored(plan: UpsertPlan) -> Select[Any]:
     """Select the rows of the target that the staged keys name."""
     keys = select(*plan.key.within(plan.stage)).distinct().subquery("keys")
     target = plan.target
-    old = (target.c[name].label(_old(name)) for name in plan.assignments or ())
+    old = (column_of(target, name).label(_old(name)) for name in plan.assignments or ())
     flags = (true().label(EXISTED), false().label(TOUCHED), constant(0).label(SEQUENCE))
     found = target.join(keys, plan.key.matches(target, keys))
     return select(*target.c, *old, *flags).select_from(found)

@@ -246,3 +246,22 @@ def test_the_result_of_another_statement_has_no_merge_result(lake: Engine) -> No
         result = connection.execute(select(stock))
         with pytest.raises(exc.InvalidRequestError, match="no merge result"):
             merge_result(result)
+
+
+def test_columns_whose_keys_differ_from_their_names_are_found(engine: Engine) -> None:
+    table = Table(
+        "odd",
+        MetaData(),
+        Column("the id", Integer, primary_key=True, key="id"),
+        Column("a number", Integer, key="n"),
+        Column("other", Integer, unique=True, key="o"),
+    )
+    table.create(engine)
+    statement = insert(table)
+    added = statement.on_conflict_do_update(set_={"n": table.c.n + statement.excluded.n})
+    upsert(engine, insert(table).on_conflict_do_update(), [{"id": 1, "n": 1, "o": 1}])
+    twice = [{"id": 1, "n": 10, "o": 1}, {"id": 1, "n": 100, "o": 1}]
+    assert upsert(engine, added, twice).updated == 1
+    assert upsert(engine, added, [{"id": 1, "n": 1000, "o": 2}]).updated == 1
+    with engine.connect() as connection:
+        assert connection.execute(select(table)).all() == [(1, 1111, 1)]
