@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -182,24 +182,33 @@ class Check:
 class Index:
     """An index that was declared; a lake keeps none, but a unique one is a constraint.
 
-    ``columns`` has None where ``expressions`` has more than a column's name.
+    ``columns`` has None where ``expressions`` has more than a column's name; ``sorting``
+    holds words like ``desc`` by column, ``include`` columns that are only carried along.
     """
 
     name: str
     columns: tuple[str | None, ...]
     unique: bool = False
     expressions: tuple[str, ...] = ()
+    sorting: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    include: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What a table promises besides its primary key; ``identity`` holds options by column."""
+    """What a table promises besides its primary key.
+
+    By column: ``identity`` holds options, ``computed`` the SQL text of its value, ``types``
+    a type of text as it was declared, of which the lake keeps no length.
+    """
 
     unique: tuple[Unique, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     checks: tuple[Check, ...] = ()
     indexes: tuple[Index, ...] = ()
     identity: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    computed: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
 
     def unique_keys(self) -> Iterator[Unique]:
         """Give everything that makes values unique, unique indexes included."""
@@ -216,8 +225,7 @@ def constraints_tag(said: Constraints) -> str | None:
         for part in _PARTS
         if getattr(said, part)
     }
-    if said.identity:
-        parts["identity"] = said.identity
+    parts |= {part: getattr(said, part) for part in _BY_COLUMN if getattr(said, part)}
     if not parts:
         return None
     return CONSTRAINTS_TAG + json.dumps(parts, ensure_ascii=False)
@@ -257,12 +265,16 @@ _PARTS: Mapping[str, type[Any]] = {
     "checks": Check,
     "indexes": Index,
 }
+# What is said of single columns, and what JSON has for it.
+_BY_COLUMN: Mapping[str, type[Any]] = {"identity": dict, "computed": str, "types": str}
 # What JSON has for the fields that are not text.
 _KINDS = {
     "columns": list,
     "referred": list,
     "expressions": list,
+    "include": list,
     "options": dict,
+    "sorting": dict,
     "unique": bool,
 }
 
@@ -277,16 +289,19 @@ _NOTHING: tuple[Any, ...] = (None, False, (), {})
 
 def _read(said: Any) -> Constraints:
     known = dict(_of_kind(dict, said, "tag"))
-    identity = _of_kind(dict, known.pop("identity", {}), "identity")
-    for column, options in identity.items():
-        _of_kind(dict, options, f"identity of {column!r}")
-    parts = {
+    by_column: dict[str, Any] = {
+        part: _of_kind(dict, known.pop(part, {}), part) for part in _BY_COLUMN
+    }
+    for part, kind in _BY_COLUMN.items():
+        for column, value in by_column[part].items():
+            _of_kind(kind, value, f"{part} of {column!r}")
+    parts: dict[str, Any] = {
         part: tuple(_read_one(_PARTS[part], one) for one in known.pop(part))
         for part in _PARTS.keys() & known.keys()
     }
     if known:
         raise ValueError(f"unknown parts: {', '.join(sorted(known))}")
-    return Constraints(**parts, identity=identity)
+    return Constraints(**parts, **by_column)
 
 
 def _read_one(kind: Any, said: Any) -> Any:
@@ -319,3 +334,5 @@ def _named_columns(said: Constraints) -> Iterator[tuple[str, str]]:
                 yield (what if one.name is None else f"{what} {one.name!r}"), column
     for column in said.identity:
         yield "the identity", column
+    for column in said.computed:
+        yield "the computed value", column

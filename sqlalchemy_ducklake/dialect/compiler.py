@@ -8,8 +8,9 @@ Data changes have files of their own: ``inserts.py``, ``changes.py`` and ``retur
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+from sqlalchemy import exc
 from sqlalchemy import types as sqltypes
 from sqlalchemy.sql.elements import BinaryExpression, ColumnElement
 from sqlalchemy.sql.selectable import GenerativeSelect, Select
@@ -69,11 +70,49 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler):
         **kw: Any,
     ) -> str:
         """FETCH FIRST <n> ROWS ONLY, which the engine calls LIMIT."""
+        if _qualifies(select):
+            return ""
         count: Any = select._fetch_clause if fetch_clause is None else fetch_clause
         text = f"\n LIMIT {self.process(count, **kw)}"
         if select._offset_clause is not None:
             text += f"\n OFFSET {self.process(select._offset_clause, **kw)}"
         return text
+
+    def order_by_clause(self, select: GenerativeSelect, **kw: Any) -> str:
+        """ORDER BY, behind the QUALIFY that stands for a FETCH with PERCENT or TIES."""
+        base: Any = super()
+        order = str(base.order_by_clause(select, **kw))
+        return self._qualify(select, order, **kw) + order if _qualifies(select) else order
+
+    def _qualify(self, select: GenerativeSelect, order: str, **kw: Any) -> str:
+        """QUALIFY <the rows that a FETCH with PERCENT or WITH TIES leaves>.
+
+        The engine has no WITH TIES, and a PERCENT of constants only, which it rounds down.
+        """
+        if not isinstance(select, Select) or select._distinct:
+            raise exc.CompileError(
+                "FETCH with PERCENT or WITH TIES cannot limit a DISTINCT or a UNION; "
+                "make that a subquery and select from it"
+            )
+        options: Any = select._fetch_clause_options
+        count = self.process(cast("Any", select._fetch_clause), **kw)
+        if options["percent"]:
+            count = f"ceil(count(*) OVER () * {count} / 100.0)"
+        offset = "0"
+        if select._offset_clause is not None:
+            offset = self.process(select._offset_clause, **kw)
+        place = f"row_number() OVER ({order.strip()})"
+        last = f"rank() OVER ({order.strip()})" if options["with_ties"] else place
+        return f"\n QUALIFY {place} > {offset} AND {last} <= {offset} + {count}\n"
+
+    def visit_bitwise_xor_op_binary(
+        self,
+        binary: BinaryExpression[Any],
+        operator: Any,
+        **kw: Any,
+    ) -> str:
+        """xor(<left>, <right>): the engine's ``^`` is a power."""
+        return f"xor({self.process(binary.left, **kw)}, {self.process(binary.right, **kw)})"
 
     def get_select_precolumns(self, select: Select[Any], **kw: Any) -> str:
         """SELECT DISTINCT [ON (<columns>)]."""
@@ -206,6 +245,11 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler):
         table = self.preparer.format_table(step.table)
         with self.only_within(step.table):
             return f"DELETE FROM {table} WHERE {self.process(step.where, **kw)}"
+
+
+def _qualifies(select: GenerativeSelect) -> bool:
+    options: Any = select._fetch_clause_options
+    return select._fetch_clause is not None and (options["percent"] or options["with_ties"])
 
 
 def _is_wide_integer(bind_type: TypeEngine[Any]) -> bool:

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import exc, schema
+from sqlalchemy import cast, exc, func, literal, literal_column, schema, select
 from sqlalchemy import types as sqltypes
 from sqlalchemy.sql.compiler import DDLCompiler
 
 from sqlalchemy_ducklake.dialect import tags
+from sqlalchemy_ducklake.driver.script import Role, Script, Step
 from sqlalchemy_ducklake.keys import constraints_tag, key_tags
 
 # A key is compared for equality, and these types have none that means the same for every
@@ -30,24 +31,49 @@ _NO_KEY = {
     "GEOMETRY": "equal shapes may be written in many ways; use an identifier",
     "INTERVAL": "30 days and one month are equal to the engine; use a number",
 }
+_MISSING = "missing"
 _NESTED_KEY = "a nested value cannot be a key; use a column for each part"
 
 
 class DuckLakeDDLCompiler(DDLCompiler):
     """Compile data definition to what DuckLake understands, constraints to comments."""
 
+    #: What the steps of the compiled string are for, if some of them depend on others.
+    script: Script | None = None
+
     def visit_create_table(self, create: schema.CreateTable, **kw: Any) -> str:
-        """Compile to a script: the bare table, then comments with tags."""
+        """Compile to a script: the bare table, then comments with tags.
+
+        With IF NOT EXISTS the comments are written only if this script made the table: one
+        that is there already keeps its own keys.
+        """
         table = create.element
         base: Any = super()
         created = str(base.visit_create_table(create, **kw)).strip()
         comments = list(self._comments(table))
-        if create.if_not_exists and comments:
-            raise exc.CompileError(
-                f"(in table {table.description!r}): IF NOT EXISTS would put keys and comments "
-                "on a table that may be another one; use Table.create(checkfirst=True)"
-            )
-        return ";\n".join([created, *comments])
+        if not (create.if_not_exists and comments):
+            return ";\n".join([created, *comments])
+        self.script = Script(
+            (Step(Role.COUNTS), Step(), *(Step(when=(_MISSING,)) for _ in comments)),
+            guarded=True,
+        )
+        return ";\n".join([self._count_missing(table), created, *comments])
+
+    def _count_missing(self, table: schema.Table) -> str:
+        """SELECT 'missing', 1 if there is no such table yet, or 0."""
+        columns = func.duckdb_columns().table_valued(
+            "database_name", "schema_name", "table_name", name="columns"
+        )
+        lake = "temp" if _is_temporary(table) else func.current_database()
+        place: Any = "main" if _is_temporary(table) else tags.schema_of(table, self)
+        query = select(
+            literal(_MISSING), cast(func.count() == literal_column("0"), sqltypes.BigInteger)
+        ).where(
+            columns.c.database_name == lake,
+            func.lower(columns.c.schema_name) == func.lower(place or func.current_schema()),
+            func.lower(columns.c.table_name) == func.lower(str(table.name)),
+        )
+        return str(self.sql_compiler.process(query, literal_binds=True))
 
     def create_table_constraints(self, table: schema.Table, *args: Any, **kw: Any) -> str:
         """Leave constraints to the tags."""
@@ -68,9 +94,10 @@ class DuckLakeDDLCompiler(DDLCompiler):
 
     def get_column_specification(self, column: schema.Column[Any], **kw: Any) -> str:
         """Compile name, type, DEFAULT and NOT NULL, which is all a lake's column has."""
-        if column.computed is not None:
+        if column.computed is not None and column.computed.persisted is False:
             raise exc.CompileError(
-                "a lake has no computed columns; use a view, or column_property() in the ORM"
+                "a lake stores what it computes; leave out persisted=False, or use a view, or "
+                "column_property() in the ORM"
             )
         kind = self.dialect.type_compiler_instance.process(column.type, type_expression=column)
         if column.primary_key and not _is_temporary(column.table):
@@ -152,11 +179,8 @@ class DuckLakeDDLCompiler(DDLCompiler):
 
     def _comments(self, table: schema.Table) -> Iterator[str]:
         """Give the statements that comment on a table that was just created."""
-        if _is_temporary(table):
-            comment, comments = table.comment, {c.name: c.comment for c in table.columns}
-        else:
-            comment = tags.table_comment(table, self)
-            comments = dict(tags.column_comments(table, self))
+        comment = tags.table_comment(table, self)
+        comments = tags.column_comments(table, self)
         if comment is not None:
             yield self._comment_on_table(table, comment)
         for column in table.columns:

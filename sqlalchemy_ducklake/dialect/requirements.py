@@ -17,6 +17,7 @@ _DESCRIBES_OTHERS = "tells how some other database answers; a lake's answer is t
 CLOSED: Mapping[str, str] = {
     "cast_precision_numerics_many_significant_digits": "JSON numbers are read as DOUBLE",
     "column_collation_reflection": "a lake has no collations",
+    "computed_columns_virtual": "a lake stores what it computes",
     "denormalized_names": "only for databases that turn names to upper case",
     "materialized_views": "a lake has no materialized views",
     "materialized_views_reflect_pk": "a lake has no materialized views",

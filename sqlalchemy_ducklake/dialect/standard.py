@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import types as sqltypes
 from sqlalchemy.engine.interfaces import Dialect
@@ -39,6 +39,12 @@ class LakeNumeric(sqltypes.Numeric[Any]):
         """Send exactly what Python holds, with no float on the way."""
         return values.exact_number
 
+    def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
+        """Give a Decimal also for what the engine works out as a float: a quotient, a mean."""
+        if self.asdecimal and str(coltype) in ("DOUBLE", "FLOAT"):
+            return values.decimal_of_float
+        return cast("Processor | None", super().result_processor(dialect, coltype))
+
     def literal_processor(self, dialect: Dialect) -> Processor | None:
         """Write plain digits: ``1E+5`` would be a DOUBLE to the engine."""
         return values.digits
@@ -46,6 +52,10 @@ class LakeNumeric(sqltypes.Numeric[Any]):
 
 class LakeFloat(sqltypes.Float[Any]):
     """A floating point number."""
+
+    def bind_processor(self, dialect: Dialect) -> Processor | None:
+        """Send a Decimal as the float that is nearest to it."""
+        return values.nearest_float
 
     def literal_processor(self, dialect: Dialect) -> Processor | None:
         """Write also those floats that are no digits."""
@@ -66,6 +76,14 @@ class LakeBinary(sqltypes.LargeBinary):
     def literal_processor(self, dialect: Dialect) -> Processor | None:
         """Write every byte as two hexadecimal digits."""
         return values.blob_literal
+
+
+class LakeDate(sqltypes.Date):
+    """A date; of a datetime, which Python calls a date too, the day."""
+
+    def bind_processor(self, dialect: Dialect) -> Processor | None:
+        """Send the day of a datetime."""
+        return values.day
 
 
 class LakeTime(sqltypes.Time):

@@ -9,7 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import exc, schema
+from sqlalchemy import types as sqltypes
+from sqlalchemy.sql import operators
 from sqlalchemy.sql.compiler import DDLCompiler
+from sqlalchemy.sql.elements import UnaryExpression
 
 from sqlalchemy_ducklake.errors import ReservedComment
 from sqlalchemy_ducklake.keys import (
@@ -52,6 +55,12 @@ def constraints_of(
             for column in table.columns
             if column.identity is not None
         },
+        computed={
+            column.name: _plain(column.computed.sqltext, compiler)
+            for column in table.columns
+            if column.computed is not None
+        },
+        types=_types(table, compiler),
     )
 
 
@@ -83,6 +92,13 @@ def name_of(item: schema.Constraint | schema.Index, compiler: DDLCompiler) -> st
     # The flag turns quoting off; it is how Alembic asks for a plain name.
     name: str | None = compiler.preparer.format_constraint(item, _alembic_quote=False)
     return None if name is None else str(name)
+
+
+def schema_of(table: schema.Table, compiler: DDLCompiler) -> str | None:
+    """Return the schema of a table, after translation."""
+    translated = getattr(compiler, "schema_translate_map", None) or {}
+    found = translated.get(table.schema, table.schema)
+    return None if found is None else str(found)
 
 
 def _joined(comment: str | None, tag: str | None, place: str) -> str | None:
@@ -126,8 +142,7 @@ def _unique(constraint: schema.UniqueConstraint, compiler: DDLCompiler) -> Uniqu
 
 def _foreign_key(constraint: schema.ForeignKeyConstraint, compiler: DDLCompiler) -> ForeignKey:
     referred = constraint.referred_table
-    here = compiler.preparer.schema_for_object(constraint.table)
-    there = compiler.preparer.schema_for_object(referred)
+    here, there = schema_of(constraint.table, compiler), schema_of(referred, compiler)
     default = compiler.dialect.default_schema_name
     return ForeignKey(
         columns=tuple(element.parent.name for element in constraint.elements),
@@ -148,10 +163,48 @@ def _index(index: schema.Index, compiler: DDLCompiler) -> Index:
     name = name_of(index, compiler)
     if name is None:
         raise exc.CompileError("an index must have a name to be kept in a lake")
-    expressions = list(index.expressions)
-    names = tuple(one.name if isinstance(one, schema.Column) else None for one in expressions)
-    texts = () if all(names) else tuple(_plain(one, compiler) for one in expressions)
-    return Index(name, names, bool(index.unique), texts)
+    parts = [_sorted_column(one) for one in index.expressions]
+    names = tuple(one.name if isinstance(one, schema.Column) else None for one, _ in parts)
+    texts = () if all(names) else tuple(_plain(one, compiler) for one, _ in parts)
+    sorting = {one.name: words for one, words in parts if words}
+    included = index.dialect_options["ducklake"]["include"] or ()
+    include = tuple(one if isinstance(one, str) else one.name for one in included)
+    return Index(name, names, bool(index.unique), texts, sorting, include)
+
+
+# How an index may sort a column, in SQLAlchemy's words.
+_SORTING = {
+    operators.asc_op: "asc",
+    operators.desc_op: "desc",
+    operators.nulls_first_op: "nulls_first",
+    operators.nulls_last_op: "nulls_last",
+}
+
+
+def _sorted_column(expression: Any) -> tuple[Any, list[str]]:
+    """Part a column from the words that sort it; any other expression is left whole."""
+    words: list[str] = []
+    inner = expression
+    while isinstance(inner, UnaryExpression) and inner.modifier in _SORTING:
+        words.insert(0, _SORTING[inner.modifier])
+        inner = inner.element
+    return (inner, words) if isinstance(inner, schema.Column) else (expression, [])
+
+
+def _types(table: schema.Table, compiler: DDLCompiler) -> dict[str, str]:
+    """Give the types of text that say more than VARCHAR, by column."""
+    found = {column.name: _text_type(column.type, compiler) for column in table.columns}
+    return {name: text for name, text in found.items() if text != "VARCHAR"}
+
+
+def _text_type(kind: Any, compiler: DDLCompiler) -> str:
+    text = kind._unwrapped_dialect_impl(compiler.dialect)
+    if not isinstance(text, sqltypes.String) or isinstance(text, sqltypes.Enum):
+        return "VARCHAR"
+    kinds = (sqltypes.NVARCHAR, sqltypes.NCHAR, sqltypes.CHAR, sqltypes.String)
+    names = ("NVARCHAR", "NCHAR", "CHAR", "VARCHAR")
+    name = next(name for one, name in zip(kinds, names, strict=True) if isinstance(text, one))
+    return f"{name}({text.length})" if text.length else name
 
 
 def _plain(expression: Any, compiler: DDLCompiler) -> str:

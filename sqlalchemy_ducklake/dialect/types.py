@@ -27,6 +27,7 @@ from sqlalchemy_ducklake.dialect import values
 from sqlalchemy_ducklake.dialect.standard import (
     LakeArray,
     LakeBinary,
+    LakeDate,
     LakeFloat,
     LakeJSON,
     LakeJSONIndex,
@@ -293,6 +294,7 @@ class _Entries(LakeArray):
 
 COLSPECS: dict[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
     sqltypes.ARRAY: LakeArray,
+    sqltypes.Date: LakeDate,
     sqltypes.Float: LakeFloat,
     sqltypes.Interval: INTERVAL,
     sqltypes.JSON: LakeJSON,

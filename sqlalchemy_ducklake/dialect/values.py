@@ -38,6 +38,21 @@ def exact_number(value: Any) -> Any:
     return number
 
 
+def decimal_of_float(value: float | None) -> Decimal | None:
+    """Return the 15 digits that a double is sure of."""
+    return None if value is None else Decimal(f"{value:.15g}")
+
+
+def nearest_float(value: Any) -> Any:
+    """Return a float for a Decimal."""
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def day(value: Any) -> Any:
+    """Return the date of a datetime."""
+    return value.date() if isinstance(value, dt.datetime) else value
+
+
 def digits(value: Any) -> str:
     """Write a number in plain digits: ``1E+5`` would be a DOUBLE to the engine."""
     return f"{Decimal(repr(value)) if isinstance(value, float) else Decimal(value):f}"

@@ -5,15 +5,20 @@ from typing import Any
 
 import pytest
 from sqlalchemy import (
+    CHAR,
+    NVARCHAR,
     CheckConstraint,
     Column,
     Connection,
     Engine,
+    Enum,
     ForeignKey,
+    Identity,
     Index,
     Integer,
     MetaData,
     PrimaryKeyConstraint,
+    SmallInteger,
     String,
     Table,
     UniqueConstraint,
@@ -25,6 +30,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.schema import CreateSchema, CreateTable
 
 Snapshots = Callable[[], int]
 
@@ -184,14 +190,75 @@ def test_constraints_are_reflected_as_they_were_declared(engine: Engine) -> None
     assert inspector.get_check_constraints("child") == [
         {"name": "positive", "sqltext": "id > 0"}
     ]
-    assert inspector.get_indexes("child") == [
-        {
-            "name": "ix",
-            "column_names": ["mail", None],
-            "unique": True,
-            "expressions": ["mail", "lower(mail)"],
-        }
+    (index,) = inspector.get_indexes("child")
+    assert (index["name"], index["unique"]) == ("ix", True)
+    assert index["column_names"] == ["mail", None]
+    assert index["expressions"] == ["mail", "lower(mail)"]
+
+
+def test_how_an_index_sorts_and_what_it_carries_along_is_reflected(engine: Engine) -> None:
+    table = Table("t", MetaData(), Column("a", Integer), Column("b", Integer))
+    Index("ix", table.c.a.desc().nulls_last(), table.c.b, ducklake_include=["b"])
+    table.create(engine)
+    (index,) = inspect(engine).get_indexes("t")
+    assert index["column_names"] == ["a", "b"]
+    assert index["column_sorting"]["a"] == ("desc", "nulls_last")  # type: ignore[comparison-overlap]
+    assert index["dialect_options"] == {"ducklake_include": ["b"]}
+
+
+def test_lengths_of_text_are_reflected_until_the_column_is_another(engine: Engine) -> None:
+    kinds = (String(30), CHAR(2), NVARCHAR(5), String(), Enum("a", "bb"))
+    columns = (Column(f"c{number}", kind) for number, kind in enumerate(kinds))
+    Table("t", MetaData(), *columns).create(engine)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE t RENAME COLUMN c0 TO other")
+    found = [column["type"] for column in inspect(engine).get_columns("t")]
+    assert [(type(kind).__name__, getattr(kind, "length", None)) for kind in found] == [
+        ("VARCHAR", None),
+        ("CHAR", 2),
+        ("NVARCHAR", 5),
+        ("VARCHAR", None),
+        ("VARCHAR", None),
     ]
+
+
+def test_an_identity_is_reflected_with_all_its_options(engine: Engine) -> None:
+    Table("t", MetaData(), Column("a", SmallInteger, Identity(start=5))).create(engine)
+    (column,) = inspect(engine).get_columns("t")
+    assert column["identity"] == {
+        "always": False,
+        "start": 5,
+        "increment": 1,
+        "minvalue": 1,
+        "maxvalue": 32767,
+        "cycle": False,
+        "cache": 1,
+    }
+
+
+def test_if_not_exists_leaves_the_keys_of_a_table_that_is_there(engine: Engine) -> None:
+    old = Table("t", MetaData(), Column("a", Integer, primary_key=True), comment="old")
+    new = Table("T", MetaData(), Column("b", Integer, primary_key=True), comment="new")
+    with engine.begin() as connection:
+        connection.execute(CreateTable(old, if_not_exists=True))
+        connection.execute(CreateTable(new, if_not_exists=True))
+    inspector = inspect(engine)
+    assert inspector.get_pk_constraint("t")["constrained_columns"] == ["a"]
+    assert inspector.get_table_comment("t")["text"] == "old"
+
+
+def test_a_foreign_key_into_a_translated_schema_is_kept_under_its_real_name(
+    engine: Engine,
+) -> None:
+    metadata = MetaData()
+    Table("parent", metadata, Column("id", Integer, primary_key=True), schema="there")
+    Table("child", metadata, Column("parent_id", ForeignKey("there.parent.id")))
+    translated = engine.execution_options(schema_translate_map={"there": "an other"})
+    with translated.begin() as connection:
+        connection.execute(CreateSchema("an other"))
+        metadata.create_all(connection)
+    (foreign,) = inspect(engine).get_foreign_keys("child")
+    assert foreign["referred_schema"] == "an other"
 
 
 def test_a_constraint_whose_column_another_tool_renamed_is_told(engine: Engine) -> None:
@@ -290,7 +357,7 @@ def test_a_temporary_table_is_only_of_its_connection(engine: Engine) -> None:
         assert inspector.get_table_names() == []
         assert inspector.get_pk_constraint("t")["constrained_columns"] == ["id"]
         assert inspector.get_unique_constraints("t")[0]["column_names"] == ["n"]
-        assert inspector.get_check_constraints("t")[0]["sqltext"] == "(n > 0)"
+        assert inspector.get_check_constraints("t")[0]["sqltext"] == "n > 0"
         with pytest.raises(exc.IntegrityError):
             connection.exec_driver_sql("INSERT INTO t VALUES (1, 2)")
 

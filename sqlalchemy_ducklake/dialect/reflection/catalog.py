@@ -27,8 +27,12 @@ _PLAIN_LITERALS = {
     "BIGINT", "DECIMAL", "DOUBLE", "FLOAT", "HUGEINT", "INTEGER", "SMALLINT", "TINYINT",
     "UBIGINT", "UHUGEINT", "UINTEGER", "USMALLINT", "UTINYINT",
 }  # fmt: skip
-# How the engine writes the two literals of BOOLEAN.
-_BOOLEANS = {"CAST('t' AS BOOLEAN)": "true", "CAST('f' AS BOOLEAN)": "false"}
+# How the engine writes the two literals of BOOLEAN, and this dialect the time.
+_SPELLED = {
+    "CAST('t' AS BOOLEAN)": "true",
+    "CAST('f' AS BOOLEAN)": "false",
+    "CAST(now() AS TIMESTAMP)": "now()",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class FoundColumn:
 class Found:
     """A table or a view (which has a ``definition``).
 
-    Temporary tables have their constraints from the engine itself, ``native``.
+    Temporary tables have constraints from the engine itself, ``native``, and those that
+    this package made have tags too, which know the names that the engine forgets.
     """
 
     name: str
@@ -81,17 +86,20 @@ class Found:
 
     def primary_key(self) -> keys.PrimaryKey | None:
         """Return the key; raises MalformedTag for a tag that cannot be read."""
-        if self.native is not None:
-            return self.native[0]
-        return keys.primary_key(self.name, self._commented()) if not self.is_view else None
+        if self.is_view:
+            return None
+        found = keys.primary_key(self.name, self._commented())
+        return self.native[0] if found is None and self.native is not None else found
 
     def constraints(self) -> keys.Constraints:
         """Return the constraints; raises MalformedTag or StaleConstraint."""
-        if self.native is not None:
-            return self.native[1]
         if self.is_view:
             return keys.Constraints()
         found = keys.constraints(self.name, self.comment)
+        if self.native is not None:
+            native = self.native[1]
+            empty = found == keys.Constraints()
+            return native if empty else replace(found, indexes=native.indexes)
         keys.check_columns(self.name, found, (column.name for column in self.columns))
         return found
 
@@ -263,7 +271,7 @@ def _catalog_default(row: Any, kind: TypeName) -> str | None:
     if row.default_value_type == "literal":
         return _literal(row.default_value, kind)
     text = str(row.default_value)
-    return _BOOLEANS.get(text, text)
+    return _SPELLED.get(text, text)
 
 
 def _literal(value: str, kind: TypeName) -> str:
@@ -278,7 +286,7 @@ def _engine_default(text: str | None, kind: TypeName) -> str | None:
     literal = _text_literal.fullmatch(text)
     if literal is not None:
         return _literal(literal[1].replace("''", "'"), kind)
-    return _BOOLEANS.get(text, text)
+    return _SPELLED.get(text, text)
 
 
 def _engine_columns(

@@ -8,27 +8,57 @@ from typing import Any
 from sqlalchemy.engine.reflection import ReflectionDefaults
 
 from sqlalchemy_ducklake import keys
-from sqlalchemy_ducklake.dialect.reflection.catalog import Found
-from sqlalchemy_ducklake.dialect.reflection.typenames import sql_type
+from sqlalchemy_ducklake.compat import SQLALCHEMY
+from sqlalchemy_ducklake.dialect.reflection.catalog import Found, FoundColumn
+from sqlalchemy_ducklake.dialect.reflection.typenames import TypeName, parse, sql_type
+
+_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32}
 
 
 def columns(found: Found) -> list[dict[str, Any]]:
     """Describe the columns."""
-    identity = found.constraints().identity
-    described = []
-    for column in found.columns:
-        comment, _ = keys.split_comment(column.comment)
-        one = {
-            "name": column.name,
-            "type": sql_type(column.type),
-            "nullable": column.nullable,
-            "default": column.default,
-            "comment": comment,
-        }
-        if column.name in identity:
-            one["identity"] = dict(identity[column.name])
-        described.append(one)
-    return described
+    said = found.constraints()
+    return [_column(column, said) for column in found.columns]
+
+
+def _column(column: FoundColumn, said: keys.Constraints) -> dict[str, Any]:
+    comment, _ = keys.split_comment(column.comment)
+    one: dict[str, Any] = {
+        "name": column.name,
+        "type": sql_type(_declared_type(column, said)),
+        "nullable": column.nullable,
+        "default": column.default,
+        "comment": comment,
+    }
+    if column.name in said.identity:
+        one["identity"] = _identity(said.identity[column.name], column.type)
+    if column.name in said.computed:
+        one["computed"] = {"sqltext": said.computed[column.name], "persisted": True}
+    return one
+
+
+def _declared_type(column: FoundColumn, said: keys.Constraints) -> TypeName:
+    """Return the type with the length that was declared, if it is still one of text."""
+    declared = said.types.get(column.name)
+    return column.type if declared is None or column.type.name != "VARCHAR" else parse(declared)
+
+
+def _identity(options: Mapping[str, Any], kind: TypeName) -> dict[str, Any]:
+    """Add what was not said; the numbers are limited by the type of the column."""
+    highest = 2 ** (_INTEGER_BITS.get(kind.name, 64) - 1) - 1
+    up = options.get("increment", 1) > 0
+    lowest_said, highest_said = (1, highest) if up else (-highest - 1, -1)
+    said: dict[str, Any] = {
+        "always": False,
+        "increment": 1,
+        "minvalue": lowest_said,
+        "maxvalue": highest_said,
+        "cycle": False,
+        "cache": 1,
+        **options,
+    }
+    said.setdefault("start", said["minvalue"] if up else said["maxvalue"])
+    return said
 
 
 def primary_key(found: Found) -> Any:
@@ -97,9 +127,14 @@ def _index(index: keys.Index) -> dict[str, Any]:
         "name": index.name,
         "column_names": list(index.columns),
         "unique": index.unique,
+        "dialect_options": {"ducklake_include": list(index.include)},
     }
+    if SQLALCHEMY < (2, 1):
+        described["include_columns"] = list(index.include)
     if index.expressions:
         described["expressions"] = list(index.expressions)
+    if index.sorting:
+        described["column_sorting"] = {name: tuple(one) for name, one in index.sorting.items()}
     return described
 
 

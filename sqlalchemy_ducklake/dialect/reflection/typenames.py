@@ -215,6 +215,10 @@ def _map(name: TypeName) -> TypeEngine[Any]:
     return lake.MAP(sql_type(key), sql_type(value))
 
 
+def _text(kind: type[sqltypes.String]) -> Callable[[TypeName], TypeEngine[Any]]:
+    return lambda name: kind(name.numbers[0] if name.numbers else None)
+
+
 def _always(kind: type[TypeEngine[Any]], **options: Any) -> Callable[[TypeName], Any]:
     return lambda _: kind(**options)
 
@@ -223,6 +227,7 @@ _BUILDERS: dict[str, Callable[[TypeName], TypeEngine[Any]]] = {
     "BIGINT": _always(sqltypes.BIGINT),
     "BLOB": _always(sqltypes.BLOB),
     "BOOLEAN": _always(sqltypes.BOOLEAN),
+    "CHAR": _text(sqltypes.CHAR),
     "DATE": _always(sqltypes.DATE),
     "DECIMAL": _decimal,
     "DOUBLE": _always(sqltypes.DOUBLE),
@@ -234,6 +239,8 @@ _BUILDERS: dict[str, Callable[[TypeName], TypeEngine[Any]]] = {
     "JSON": _always(sqltypes.JSON),
     "LIST": _list,
     "MAP": _map,
+    "NCHAR": _text(sqltypes.NCHAR),
+    "NVARCHAR": _text(sqltypes.NVARCHAR),
     "SMALLINT": _always(sqltypes.SMALLINT),
     "STRUCT": _struct,
     "TIME": _always(sqltypes.TIME),
@@ -251,6 +258,6 @@ _BUILDERS: dict[str, Callable[[TypeName], TypeEngine[Any]]] = {
     "USMALLINT": _always(lake.USMALLINT),
     "UTINYINT": _always(lake.UTINYINT),
     "UUID": _always(sqltypes.UUID),
-    "VARCHAR": _always(sqltypes.VARCHAR),
+    "VARCHAR": _text(sqltypes.VARCHAR),
     "VARIANT": _always(lake.VARIANT),
 }
