@@ -53,6 +53,7 @@ _FENCE_TIMEOUT = 10.0
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
+_PINNED = "FROM ducklake_current_snapshot($1)"
 _DESCRIBE = "CALL ducklake_set_commit_message($1, $2, $3, extra_info => $4)"
 
 
@@ -179,6 +180,16 @@ def publish(session: Session, work: Work, info: CommitInfo) -> Commit | None:
     return Commit(work.commit_id, base, work.guarded)
 
 
+def refuse_drift(session: Session) -> None:
+    """Raise SerializationFailure if the lake moved since this transaction pinned it."""
+    base = _pinned(session)
+    with contextlib.closing(session.duck.cursor()) as duck:
+        history = changes_between(duck, session.config, base)
+        if history.head > base:
+            tables = changed_tables(duck, session.config, history)
+            raise SerializationFailure(base, history.head, "", tables)
+
+
 def roll_back(duck: duckdb.DuckDBPyConnection) -> None:
     """Undo what is open.
 
@@ -209,13 +220,17 @@ def pause(number: int) -> None:
 
 def _describe(session: Session, work: Work, info: CommitInfo) -> int:
     """Give the snapshot its words, and tell which one this transaction has pinned."""
-    duck, alias = session.duck, session.config.alias
-    row = duck.execute("FROM ducklake_current_snapshot($1)", [alias]).fetchone()
-    assert row is not None
+    base = _pinned(session)
     if not work.described:
         message = info.message or ", ".join(work.operations)
         extra = work.record.encode(info.extra)
-        duck.execute(_DESCRIBE, [alias, info.author, message, extra])
+        session.duck.execute(_DESCRIBE, [session.config.alias, info.author, message, extra])
+    return base
+
+
+def _pinned(session: Session) -> int:
+    row = session.duck.execute(_PINNED, [session.config.alias]).fetchone()
+    assert row is not None
     return int(row[0])
 
 

@@ -59,9 +59,6 @@ class Connection:
         self._aborted_by: BaseException | None = None
         self._exclusive = False
         self._not_inlining = False
-        # In SQLite each look of the engine at the catalog is newer than the one before: a
-        # compaction in the middle of a DELETE is a fatal error of DuckLake (measured).
-        self._drifting = isinstance(session.config.catalog, SQLiteCatalog)
         self._last: commit.Commit | None = None
         self.serializable = False
         self.commit_info = CommitInfo()
@@ -246,11 +243,30 @@ class Connection:
         deleting = may_delete(statement)
         self._inline(wanted=not deleting)
         try:
-            with self.exclusive() if deleting and self._drifting else contextlib.nullcontext():
+            with self._undisturbed() if deleting else contextlib.nullcontext():
                 self._duck.execute(statement, values)
         except duckdb.Error as error:
             self.note(error)
             raise
+
+    @contextlib.contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Keep other writers away while a statement deletes, where DuckLake needs that.
+
+        In SQLite each look of the engine at the catalog is newer than the one before.  A
+        DELETE that finds other files than it pinned is a fatal error of DuckLake, which
+        ends the whole instance (measured); and the commit would fail anyway.
+        """
+        if not isinstance(self._session.config.catalog, SQLiteCatalog):
+            yield
+            return
+        with self.exclusive():
+            try:
+                commit.refuse_drift(self._session)
+            except errors.SerializationFailure as error:
+                self._aborted_by = error
+                raise
+            yield
 
     def stream(self) -> Result:
         """Take the result of the last statement, which goes on streaming."""

@@ -17,6 +17,7 @@ from sqlalchemy_ducklake import driver, errors, insert, run_transaction
 from sqlalchemy_ducklake.driver import commit
 from sqlalchemy_ducklake.driver.commit import CommitInfo
 from sqlalchemy_ducklake.driver.script import Role, Script, Step
+from sqlalchemy_ducklake.lake.config import LakeConfig
 from sqlalchemy_ducklake.lake.marks import NAMESPACE, CommitRecord
 
 Open = Callable[[], driver.Connection]
@@ -199,6 +200,25 @@ def test_a_conflict_names_base_head_and_the_tables_that_others_changed(
     assert 'main."odd.name"' in str(error)
     assert not table.in_transaction
     assert table.cursor().execute("SELECT sum(n) FROM t").fetchone() == (0,)
+
+
+def test_on_sqlite_a_late_delete_is_refused_before_it_can_kill_the_engine(
+    sqlite_lake: LakeConfig,
+) -> None:
+    with driver.connect(sqlite_lake) as late, driver.connect(sqlite_lake) as early:
+        late.cursor().execute("CREATE TABLE t AS SELECT range AS id FROM range(100)")
+        late.commit()
+        late.cursor().execute("SELECT count(*) FROM t").fetchall()
+        early.cursor().execute("DELETE FROM t WHERE id = 1")
+        early.commit()
+        with pytest.raises(errors.SerializationFailure) as caught:
+            late.cursor().execute("DELETE FROM t WHERE id = 2")
+        assert caught.value.tables == ("main.t",)
+        with pytest.raises(errors.TransactionAborted):
+            late.commit()
+        late.cursor().execute("DELETE FROM t WHERE id = 2")
+        late.commit()
+        assert late.cursor().execute("SELECT count(*) FROM t").fetchone() == (98,)
 
 
 def test_plain_appends_do_not_conflict(table: driver.Connection, connect: Open) -> None:
