@@ -86,8 +86,8 @@ class Work:
     marks: dict[str, TableMark] = field(default_factory=dict)
     commit_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    def note_script(self, script: Script) -> None:
-        """Remember what a script is about to do."""
+    def note_script(self, script: Script, *, trusted: bool = False) -> None:
+        """Remember what a script is about to do, to a table whose key is ``trusted``."""
         self.changed = True
         self.guarded = self.guarded or script.guarded
         if script.table is None:
@@ -95,8 +95,14 @@ class Work:
             self.operations[script.mode or "script"] = None
             return
         label = table_label(*script.table)
-        self.marks[label] = TableMark(script.mode, script.validated_key)
+        self.marks[label] = TableMark(script.mode, script.validated_key if trusted else ())
         self.operations[f"{script.mode} {label}".strip()] = None
+
+    def note_proof(self, script: Script) -> None:
+        """Remember that a script ran through, and so proved a key."""
+        if script.table is not None and script.validated_key and not script.keeps_key:
+            label = table_label(*script.table)
+            self.marks[label] = TableMark(script.mode, script.validated_key)
 
     def note_statement(self, statement: duckdb.Statement) -> None:
         """Remember what a statement is about to do."""

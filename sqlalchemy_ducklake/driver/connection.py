@@ -21,7 +21,9 @@ from sqlalchemy_ducklake.driver import commit
 from sqlalchemy_ducklake.driver.commit import CommitInfo, Lowered, Work
 from sqlalchemy_ducklake.driver.cursor import Cursor
 from sqlalchemy_ducklake.driver.result import Result
+from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.driver.statements import may_delete
+from sqlalchemy_ducklake.driver.trust import Trust
 from sqlalchemy_ducklake.lake.catalogs import SQLiteCatalog
 from sqlalchemy_ducklake.lake.instances import Session
 from sqlalchemy_ducklake.lake.locks import DEFAULT_TIMEOUT, lake_lock
@@ -60,6 +62,7 @@ class Connection:
         self._exclusive = False
         self._not_inlining = False
         self._last: commit.Commit | None = None
+        self._trust = Trust(session)
         self.serializable = False
         self.commit_info = CommitInfo()
         self.lock_timeout = DEFAULT_TIMEOUT
@@ -267,6 +270,11 @@ class Connection:
                 self._aborted_by = error
                 raise
             yield
+
+    def trusts(self, script: Script) -> bool:
+        """Tell whether the key that a script relies on is known to be unique."""
+        self.detach_live()
+        return self._trust.holds(script, self.work)
 
     def stream(self) -> Result:
         """Take the result of the last statement, which goes on streaming."""

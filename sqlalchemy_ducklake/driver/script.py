@@ -16,6 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 
+#: What the steps of a script may depend on besides its counts: which constraints are
+#: enforced, and whether the table's key is known to be unique.
+ENFORCE_KEYS, ENFORCE_ALL, TRUSTED = "enforce keys", "enforce all", "trusted"
+
+
 class Role(Enum):
     """What a step's result means."""
 
@@ -33,9 +38,9 @@ class Step:
 
     ``name`` is the count that a COUNT step feeds.  A step with ``when`` runs only if one
     of the counts it names is above zero, one with ``unless`` only if that count is
-    zero.  Neighbours with the same ``repeat`` run again
-    and again until they leave that count at zero.  ``violation`` makes the error of a
-    CHECK step from the rows it found.
+    zero; a flag of the script reads like a count of one.  Neighbours with the same
+    ``repeat`` run again and again until they leave that count at zero.  ``violation``
+    makes the error of a CHECK step from the rows it found.
     """
 
     role: Role = Role.RUN
@@ -86,7 +91,8 @@ class Script:
 
     ``table`` (schema and name), ``mode`` (insert, upsert, …) and ``validated_key`` (the
     columns whose values were proved unique in the whole table) are what the commit says
-    of the script in the snapshot.
+    of the script in the snapshot.  A script that ``keeps_key`` proves nothing: the key is
+    unique after it if it was before.  ``flags`` are what its steps depend on beforehand.
     """
 
     steps: tuple[Step, ...]
@@ -100,13 +106,16 @@ class Script:
     table: tuple[str, str] | None = None
     mode: str = ""
     validated_key: tuple[str, ...] = ()
+    keeps_key: bool = False
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a script did: its counts by name, as far as it came."""
+    """What a script did: its counts by name, as far as it came, and its flags."""
 
     counts: dict[str, int] = field(default_factory=dict)
+    flags: frozenset[str] = frozenset()
 
     def add(self, counts: Mapping[str, int]) -> None:
         """Add ``counts`` to the ones so far."""
@@ -115,6 +124,9 @@ class Outcome:
 
     def wants(self, step: Step) -> bool:
         """Tell whether ``step`` has anything to do."""
-        if step.unless and self.counts.get(step.unless):
+        if step.unless and self._holds(step.unless):
             return False
-        return not step.when or any(self.counts.get(name) for name in step.when)
+        return not step.when or any(map(self._holds, step.when))
+
+    def _holds(self, name: str) -> bool:
+        return name in self.flags or bool(self.counts.get(name))

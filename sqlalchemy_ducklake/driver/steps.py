@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from sqlalchemy_ducklake.driver.result import Result
-from sqlalchemy_ducklake.driver.script import Outcome, Role, Script, Step
+from sqlalchemy_ducklake.driver.script import TRUSTED, Outcome, Role, Script, Step
 
 if TYPE_CHECKING:
     from sqlalchemy_ducklake.driver.connection import Connection
@@ -35,13 +35,17 @@ class ScriptRun:
 
     def run(self, values: Mapping[str, Any]) -> None:
         """Run the steps; those that drop run on every way out."""
-        self._connection.work.note_script(self._script)
+        script, work = self._script, self._connection.work
+        trusted = self._connection.trusts(script)
+        self.outcome.flags = frozenset((*script.flags, TRUSTED) if trusted else script.flags)
+        work.note_script(script, trusted=trusted)
         try:
             for repeat, group in itertools.groupby(self._steps, lambda pair: pair[1].repeat):
                 self._run_group(list(group), repeat, values)
         except BaseException:
             self._drop(suppress=True)
             raise
+        work.note_proof(script)
         self._drop(suppress=False)
 
     def _run_group(

@@ -186,12 +186,23 @@ def _reason(
 ) -> str:
     if snapshot.changes is None:
         return "its changes cannot be read"
+    return ", ".join(sorted(kinds_of_change(duck, config, snapshot, table, number)))
+
+
+def kinds_of_change(
+    duck: duckdb.DuckDBPyConnection,
+    config: LakeConfig,
+    snapshot: Snapshot,
+    table: TableName,
+    number: int,
+) -> frozenset[str]:
+    """Give the kinds of changes to a table of this id that a reader would notice."""
     kinds = snapshot.kinds(number) - _HARMLESS
     if kinds & _FLUSH and kinds <= _FLUSH | _OF_A_FLUSH:
         # Flushing inlined deletes reads like deleting; only the change feed can tell.
         fed = duck.execute(_FEED, [config.alias, *table, snapshot.id]).fetchone()
-        return "" if fed is None else ", ".join(sorted(kinds))
-    return ", ".join(sorted(kinds))
+        return frozenset() if fed is None else kinds
+    return kinds
 
 
 def table_id(
