@@ -27,8 +27,10 @@ def batch_of(script: Script, sets: Sequence[Sequence[Any]]) -> pa.Table:
 
     Raises ValueRefused for a value that its column cannot hold exactly.
     """
-    columns = list(zip(*sets, strict=True))
-    arrays = [column_of(parameter, columns[parameter.index]) for parameter in script.parameters]
+    arrays = [
+        column_of(parameter, [one[parameter.index] for one in sets])
+        for parameter in script.parameters
+    ]
     names = [parameter.column for parameter in script.parameters]
     arrays.append(pa.array(range(len(sets)), pa.int64()))
     return pa.Table.from_arrays(arrays, [*names, script.sequence])
