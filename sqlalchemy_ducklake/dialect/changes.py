@@ -47,7 +47,9 @@ class ChangeCompiler(ScriptCompiler):
         ):
             text = super().visit_update(update_stmt, **kw)
             self._stored_binds = self._assigned_binds(state)
-            return self.finish_script([(text, _MATCHED)], rowcount=(rows.MATCHED,))
+            again = self.compute_again(state.statement.table, [rows.MATCHED])
+            steps = [(text, _MATCHED), *self.planned(again)]
+            return self.finish_script(steps, rowcount=(rows.MATCHED,))
         self.isupdate = True
         with self.data_change(state, state.statement.table, *state._extra_froms):
             return self._update(state, **kw)
@@ -104,6 +106,7 @@ class ChangeCompiler(ScriptCompiler):
         steps = [
             (stage, Step()),
             *self.planned([*self._count(state, plan), *plan.check_keys(), plan.update()]),
+            *self.planned(self.compute_again(target, [rows.MATCHED])),
             *returned,
             *self.planned([staging.drop_stage(plan.stage)]),
         ]
@@ -126,6 +129,7 @@ class ChangeCompiler(ScriptCompiler):
             *self.planned([plan.count(), first]),
             (f"UPDATE {target} SET {values} FROM {source} WHERE {where}", first.step),
             *self.planned(rest),
+            *self.planned(self.compute_again(plan.target, [rows.MATCHED])),
             *self.planned([staging.drop_stage(plan.wave), staging.drop_stage(plan.stage)]),
         ]
         return self.finish_script(steps, rowcount=(rows.MATCHED,))
@@ -236,6 +240,8 @@ class ChangeCompiler(ScriptCompiler):
         where = self._where(state.statement, **kw)
         table = self.tables([state.statement.table], **kw)
         with_ = self.common_table_expressions()
+        if not sources:
+            return f"{with_}DELETE FROM {table}{where}"
         return f"{with_}DELETE FROM {table} WHERE EXISTS (SELECT 1 FROM {sources}{where})"
 
     def _returned_rows(

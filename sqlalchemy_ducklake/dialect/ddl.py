@@ -10,7 +10,7 @@ driver runs in one transaction.  Temporary tables live in DuckDB itself, which h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import cast, exc, func, literal, literal_column, schema, select
@@ -129,7 +129,7 @@ class DuckLakeDDLCompiler(DDLCompiler):
         if index.table is None or _is_temporary(index.table):
             base: Any = super()
             return str(base.visit_drop_index(drop, **kw))
-        return self._retag(index.table, without=index)
+        return self._retag(index.table, without=[index])
 
     def visit_add_constraint(self, create: schema.AddConstraint, **kw: Any) -> str:
         """Write the tag of the table with all its constraints."""
@@ -139,7 +139,7 @@ class DuckLakeDDLCompiler(DDLCompiler):
     def visit_drop_constraint(self, drop: schema.DropConstraint, **kw: Any) -> str:
         """Write the tag of the table without the constraint."""
         self._refuse_key_change(drop.element)
-        return self._retag(drop.element.table, without=drop.element)
+        return self._retag(drop.element.table, without=[drop.element])
 
     def visit_set_table_comment(self, create: schema.SetTableComment, **kw: Any) -> str:
         """Write the comment and keep the tag behind it."""
@@ -178,8 +178,11 @@ class DuckLakeDDLCompiler(DDLCompiler):
         )
 
     def _comments(self, table: schema.Table) -> Iterator[str]:
-        """Give the statements that comment on a table that was just created."""
-        comment = tags.table_comment(table, self)
+        """Give the statements that comment on a table that was just created.
+
+        Its indexes have statements of their own, which come later.
+        """
+        comment = tags.table_comment(table, self, without=table.indexes)
         comments = tags.column_comments(table, self)
         if comment is not None:
             yield self._comment_on_table(table, comment)
@@ -208,7 +211,7 @@ class DuckLakeDDLCompiler(DDLCompiler):
             f"{self._comment_on_column(column, comment)}"
         )
 
-    def _retag(self, table: schema.Table, *, without: Any = None) -> str:
+    def _retag(self, table: schema.Table, *, without: Sequence[Any] = ()) -> str:
         _refuse_unknown(table)
         return self._comment_on_table(table, tags.table_comment(table, self, without=without))
 

@@ -12,6 +12,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.script import Script, Source
 from sqlalchemy_ducklake.merge.result import MergeResult
+from sqlalchemy_ducklake.merge.staging import LAST_ID
 
 
 class StreamingCursor(Cursor):
@@ -45,6 +46,8 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     def post_exec(self) -> None:
         """Keep what the script counted."""
         counts = getattr(self.cursor, "counts", None)
+        if counts and LAST_ID in counts:
+            self.cursor.lastrowid = counts.pop(LAST_ID)
         if counts:
             self.merge_result = MergeResult.from_counts(counts)
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Column, exc
+from sqlalchemy import Column, exc, func, select
 from sqlalchemy import types as sqltypes
 from sqlalchemy.sql import crud
 from sqlalchemy.sql.elements import BindParameter
@@ -17,12 +17,14 @@ from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import FromClause, TableClause
 
 from sqlalchemy_ducklake.constructs.insert import OnConflict
+from sqlalchemy_ducklake.dialect.computed import computed_columns
 from sqlalchemy_ducklake.dialect.conflicts import parameters_of, upsert_plan
 from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.merge import staging
 from sqlalchemy_ducklake.merge.checks import Key, keys_of
 from sqlalchemy_ducklake.merge.insert import InsertPlan
+from sqlalchemy_ducklake.merge.steps import PlannedStep, constant
 from sqlalchemy_ducklake.merge.upsert import UpsertPlan
 
 _INSERTED = Step(Role.COUNT, "inserted")
@@ -49,8 +51,13 @@ class Given:
     def stored(self) -> list[Any]:
         """Give the columns that get a value, each once."""
         more = [column for column, _ in self.defaults]
+        return list(dict.fromkeys([*self.columns, *more, *self.late]))
+
+    @property
+    def late(self) -> list[Column[Any]]:
+        """Give the columns whose values are known only once the rows are staged."""
         allocated = [] if self.allocated is None else [self.allocated]
-        return list(dict.fromkeys([*self.columns, *more, *allocated]))
+        return [*allocated, *computed_columns(self.target)]
 
 
 class InsertCompiler(ScriptCompiler):
@@ -84,14 +91,15 @@ class InsertCompiler(ScriptCompiler):
                 "on_conflict_do_nothing() of sqlalchemy_ducklake.insert()"
             )
         one_step = bool(given.columns) or not self.for_executemany
-        if one_step and not (keys or returns or conflict is not None):
+        if one_step and not (keys or returns or conflict is not None or given.late):
             text = self._append(statement.table, given)
             return self.finish_script(
                 [(text, _INSERTED)], rowcount=("inserted",), guarded=False
             )
         binds = self._typed(conflict, statement.table)
         kinds = {name: bind.type for name, bind in binds.items()}
-        stage, made = staging.rows_stage(_staged(given, keys, whole=returns), kinds)
+        whole = returns or bool(computed_columns(given.target))
+        stage, made = staging.rows_stage(_staged(given, keys, whole=whole), kinds)
         single = not self.for_executemany and given.select is None and len(given.rows) == 1
         plan: InsertPlan | UpsertPlan
         if conflict is None:
@@ -100,14 +108,29 @@ class InsertCompiler(ScriptCompiler):
             plan = upsert_plan(
                 conflict, given.target, stage, given.stored, given.allocated, single=single
             )
+        plan = replace(plan, computed=self.compute_staged(given.target, stage))
+        filled = [*self.planned([made]), (self._fill(stage, given, binds), Step())]
+        return self._in_steps(statement, plan, filled, returns=returns)
+
+    def _in_steps(
+        self,
+        statement: Any,
+        plan: InsertPlan | UpsertPlan,
+        filled: Sequence[TextStep],
+        *,
+        returns: bool,
+    ) -> str:
+        """Write the script: fill the stage, check, store, return."""
         # RETURNING is compiled before the steps: what it adds to the statement, they need.
         returned = [self._return(statement, plan)] if returns else []
+        again = []
+        if isinstance(plan, UpsertPlan):
+            again = self.compute_again(plan.target, ["updated"])
         steps = [
-            *self.planned([made]),
-            (self._fill(stage, given, binds), Step()),
-            *self.planned(plan.steps()),
+            *filled,
+            *self.planned([*plan.steps(), *again, *self._last_id(plan)]),
             *returned,
-            *self.planned([*plan.drops(), staging.drop_stage(stage)]),
+            *self.planned([*plan.drops(), staging.drop_stage(plan.stage)]),
         ]
         return self.finish_script(steps, rowcount=("inserted", "updated"))
 
@@ -120,6 +143,7 @@ class InsertCompiler(ScriptCompiler):
         for row in params.all_multi_params:
             self.store_binds(row)
         columns = [each[0] for each in params.single_params]
+        self.refuse_computed(target, columns)
         rows = params.all_multi_params or [params.single_params]
         select = None
         if statement.select is not None:
@@ -190,6 +214,14 @@ class InsertCompiler(ScriptCompiler):
         ]
         return f"{into} {given.with_}VALUES {', '.join(rows)}"
 
+    def _last_id(self, plan: InsertPlan | UpsertPlan) -> list[PlannedStep]:
+        """SELECT the number that was counted up, for a table that must not return it."""
+        if not self.postfetch_lastrowid or plan.allocated is None or self.for_executemany:
+            return []
+        number = func.max(plan.stage.c[plan.allocated.name])
+        query: Any = select(constant(staging.LAST_ID), number).select_from(plan.stage)
+        return [PlannedStep(query, Step(Role.COUNTS))]
+
     def _return(self, statement: Any, plan: InsertPlan | UpsertPlan) -> TextStep:
         """SELECT the returned columns in the order of the given rows."""
         stage = self.preparer.format_table(plan.stage)
@@ -216,6 +248,8 @@ def _allocated(target: FromClause, columns: Sequence[Any]) -> Column[Any] | None
     if not isinstance(target, Table):
         return None
     column = target._autoincrement_column
+    if column is None:
+        column = next((each for each in target.c if each.identity is not None), None)
     if column is None or (column.default is not None and column in columns):
         return None
     return column

@@ -38,7 +38,12 @@ class MergeCompiler(ScriptCompiler):
             self._in_batch = False
             plan = self._changes(statement) if statement.is_changes else self._plan(statement)
             returned = [self._returned_images(statement, plan)] if statement._returning else []
-            steps = [*self.planned(plan.steps()), *returned, *self.planned(plan.drops())]
+            again = self.compute_again(plan.target, ["inserted", "updated"])
+            steps = [
+                *self.planned([*plan.steps(), *again]),
+                *returned,
+                *self.planned(plan.drops()),
+            ]
             return self.finish_script(steps, rowcount=("inserted", "updated", "deleted"))
 
     def visit_merge_action_func(self, fn: Any, **kw: Any) -> str:

@@ -30,6 +30,7 @@ from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.constructs.source import Batch
 from sqlalchemy_ducklake.dialect.arrowtypes import arrow_type
+from sqlalchemy_ducklake.dialect.computed import ComputedCompiler
 from sqlalchemy_ducklake.dialect.returning import ReturningCompiler
 from sqlalchemy_ducklake.dialect.types import duckdb_type
 from sqlalchemy_ducklake.driver.script import Parameter, Script, Source, Step
@@ -39,7 +40,7 @@ from sqlalchemy_ducklake.merge.steps import PlannedStep
 TextStep = tuple[str, Step]
 
 
-class ScriptCompiler(ReturningCompiler):
+class ScriptCompiler(ComputedCompiler, ReturningCompiler):
     """What the compilation of a script shares, whatever statement it is made of."""
 
     _steps: tuple[Step, ...] | None = None

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import exc, schema
@@ -38,11 +38,11 @@ def primary_key_of(table: schema.Table, compiler: DDLCompiler) -> PrimaryKey:
 
 
 def constraints_of(
-    table: schema.Table, compiler: DDLCompiler, *, without: schema.SchemaItem | None = None
+    table: schema.Table, compiler: DDLCompiler, *, without: Container[schema.SchemaItem] = ()
 ) -> Constraints:
-    """Return what a table declares besides its key, except for one constraint or index."""
-    kept = [one for one in _declared(table, compiler) if one is not without]
-    indexes = [index for index in table.indexes if index is not without]
+    """Return what a table declares besides its key, except for some constraints or indexes."""
+    kept = [one for one in _declared(table, compiler) if one not in without]
+    indexes = [index for index in table.indexes if index not in without]
     return Constraints(
         unique=_sorted(_unique(one, compiler) for one in _only(schema.UniqueConstraint, kept)),
         foreign_keys=_sorted(
@@ -65,7 +65,7 @@ def constraints_of(
 
 
 def table_comment(
-    table: schema.Table, compiler: DDLCompiler, *, without: schema.SchemaItem | None = None
+    table: schema.Table, compiler: DDLCompiler, *, without: Container[schema.SchemaItem] = ()
 ) -> str | None:
     """Return the comment of a table with its tag."""
     tag = constraints_tag(constraints_of(table, compiler, without=without))

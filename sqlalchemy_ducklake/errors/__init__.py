@@ -6,6 +6,7 @@ says, so no program has to read the message.  The constructor's arguments stay i
 ``args``, which makes each error picklable.
 
     tree.py       how the driver was used; rows, keys, values, comments
+    constraints.py   foreign keys, checks, keys that are there twice
     lake.py       a lake that cannot be opened
     commits.py    a transaction that ends other than well
     classify.py   for programs that must decide: what kind, and may it be run again?
@@ -23,6 +24,12 @@ from sqlalchemy_ducklake.errors.commits import (
     StaleBase,
     TransactionAborted,
 )
+from sqlalchemy_ducklake.errors.constraints import (
+    AmbiguousKeys,
+    CheckViolation,
+    ForeignKeyViolation,
+    RowReferenced,
+)
 from sqlalchemy_ducklake.errors.lake import (
     CatalogTooOld,
     DataPathMismatch,
@@ -37,6 +44,7 @@ from sqlalchemy_ducklake.errors.lake import (
 from sqlalchemy_ducklake.errors.tree import (
     CardinalityViolation,
     ClosedError,
+    GeneratedAlways,
     InterfaceError,
     KeyViolation,
     MalformedTag,
@@ -50,14 +58,18 @@ from sqlalchemy_ducklake.errors.tree import (
 )
 
 __all__ = [
+    "AmbiguousKeys",
     "CardinalityViolation",
     "CatalogTooOld",
+    "CheckViolation",
     "Classification",
     "ClosedError",
     "CommitFailed",
     "DataPathMismatch",
     "ExtensionMissing",
     "FilesLost",
+    "ForeignKeyViolation",
+    "GeneratedAlways",
     "InterfaceError",
     "KeyViolation",
     "Kind",
@@ -72,6 +84,7 @@ __all__ = [
     "OutcomeUnknown",
     "ParameterError",
     "ReservedComment",
+    "RowReferenced",
     "SchemaNotFound",
     "SerializationFailure",
     "StaleBase",

@@ -150,6 +150,27 @@ class NullKey(duckdb.IntegrityError):
         )
 
 
+class GeneratedAlways(duckdb.ProgrammingError):
+    """A value was given for a column that always counts up by itself.
+
+    ``table``, ``column`` and ``found`` (the value) say which.
+    """
+
+    sqlstate = "428C9"
+
+    def __init__(self, table: str, column: str, found: Any) -> None:
+        super().__init__(table, column, found)
+        self.table = table
+        self.column = column
+        self.found = found
+
+    def __str__(self) -> str:
+        return (
+            f"column {self.column!r} of table {self.table!r} is Identity(always=True) and "
+            f"takes no value, not {self.found!r}; nothing was written"
+        )
+
+
 class ValueRefused(duckdb.DataError):
     """A parameter cannot be stored exactly in its column.
 

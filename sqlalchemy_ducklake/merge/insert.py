@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Column, and_, func, select
+from sqlalchemy import Column, Identity, and_, func, select
 from sqlalchemy.sql.selectable import FromClause, TableClause
 
 from sqlalchemy_ducklake.driver.script import Role, Step
-from sqlalchemy_ducklake.merge.checks import Key, no_null, not_there, not_twice, violation
+from sqlalchemy_ducklake.errors import GeneratedAlways
+from sqlalchemy_ducklake.merge.checks import (
+    Key,
+    check,
+    no_null,
+    not_there,
+    not_twice,
+    violation,
+)
 from sqlalchemy_ducklake.merge.staging import SEQUENCE
 from sqlalchemy_ducklake.merge.steps import AppendRows, ChangeRows, PlannedStep, constant
 
@@ -20,7 +29,8 @@ class InsertPlan:
     """An INSERT as steps; the first of them, filling the stage, is the compiler's.
 
     ``columns`` are the ones that get values, ``allocated`` is the integer key that is
-    counted up where a row has none, ``single`` says that there is one row only.
+    counted up where a row has none, ``single`` says that there is one row only, and
+    ``computed`` are steps that fill columns from others.
     """
 
     target: FromClause
@@ -29,11 +39,13 @@ class InsertPlan:
     columns: Sequence[Column[Any]]
     allocated: Column[Any] | None
     single: bool
+    computed: Sequence[PlannedStep] = ()
 
     def steps(self) -> Iterator[PlannedStep]:
         """Give the steps between filling the stage and returning rows."""
         if self.allocated is not None:
-            yield allocate(self.allocated, self.target, self.stage)
+            yield from allocate(self.allocated, self.target, self.stage)
+        yield from self.computed
         for key in self.keys:
             yield from self._check(key)
         yield append(self.target, self.stage, self.columns)
@@ -61,20 +73,38 @@ def append(
     return PlannedStep(AppendRows(target, names, rows), Step(Role.COUNT, "inserted"))
 
 
-def allocate(column: Column[Any], target: FromClause, stage: TableClause) -> PlannedStep:
-    """Give numbers to the staged rows without a key, on from the highest that is taken.
+def allocate(
+    column: Column[Any], target: FromClause, stage: TableClause
+) -> Iterator[PlannedStep]:
+    """Give numbers to the staged rows without a key, on from the last that is taken.
 
     Two writers that allocate the same number cannot both commit: the script is guarded.
     """
-    staged = stage.c[column.name]
-    highest = select(func.max(target.c[column.key])).scalar_subquery()
-    given = select(func.max(staged)).scalar_subquery()
-    taken = func.coalesce(func.greatest(highest, given), constant(0))
-    number = func.row_number().over(order_by=stage.c[SEQUENCE]) + taken
+    staged, stored = stage.c[column.name], target.c[column.key]
+    identity = column.identity or Identity()
+    if identity.always:
+        said = select(staged).where(staged.is_not(None))
+        yield check(said, partial(_generated_always, str(target), column.name))
+    by = identity.increment or 1
+    start = identity.start if identity.start is not None else _first(identity, by)
+    last, outermost = (func.max, func.greatest) if by > 0 else (func.min, func.least)
+    highest = select(last(stored)).scalar_subquery() + constant(by)
+    given = select(last(staged)).scalar_subquery() + constant(by)
+    place = func.row_number().over(order_by=stage.c[SEQUENCE]) - constant(1)
+    number = outermost(highest, given, constant(start)) + place * constant(by)
     free = (
         select(stage.c[SEQUENCE], number.label("number"))
         .where(staged.is_(None))
         .subquery("free")
     )
     same_row = and_(stage.c[SEQUENCE] == free.c[SEQUENCE])
-    return PlannedStep(ChangeRows(stage, {column.name: free.c.number}, free, same_row), Step())
+    yield PlannedStep(ChangeRows(stage, {column.name: free.c.number}, free, same_row), Step())
+
+
+def _first(identity: Identity, by: int) -> int:
+    edge = identity.minvalue if by > 0 else identity.maxvalue
+    return edge if edge is not None else (1 if by > 0 else -1)
+
+
+def _generated_always(table: str, column: str, rows: Sequence[tuple[Any, ...]]) -> Exception:
+    return GeneratedAlways(table, column, rows[0][0])

@@ -94,7 +94,7 @@ class MergePlan:
         if self.inserted:
             yield PlannedStep(self._fill_rows(), Step())
         if self.allocated is not None:
-            yield allocate(self.allocated, self.target, self.rows)
+            yield from allocate(self.allocated, self.target, self.rows)
         yield self._count()
         yield from self._check_keys()
         yield self._delete()

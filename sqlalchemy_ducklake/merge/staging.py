@@ -34,6 +34,8 @@ EFFECT = f"_effect_{_SUFFIX}"
 #: The stages of a merge in waves, and what its state knows of each row.
 PENDING, WAVE, STATE = f"_pending_{_SUFFIX}", f"_wave_{_SUFFIX}", f"_state_{_SUFFIX}"
 EXISTED, TOUCHED = f"_existed_{_SUFFIX}", f"_touched_{_SUFFIX}"
+#: The count that tells the number an INSERT counted up.
+LAST_ID = "last id"
 #: The stage of a merge's source.
 SOURCE = f"_source_{_SUFFIX}"
 #: The column that tells an upsert from a delete.

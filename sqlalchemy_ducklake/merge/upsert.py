@@ -93,11 +93,13 @@ class UpsertPlan:
     compared: Sequence[str] | None = None
     unconditional: bool = False
     with_kind: bool = False
+    computed: Sequence[PlannedStep] = ()
 
     def steps(self) -> Iterator[PlannedStep]:
         """Give the steps between filling the stage and returning rows."""
         if self.allocated is not None:
-            yield allocate(self.allocated, self.target, self.stage)
+            yield from allocate(self.allocated, self.target, self.stage)
+        yield from self.computed
         yield from no_null(self.key, self.stage)
         if self.single:
             yield from self._join()

@@ -116,12 +116,17 @@ def test_all_other_constraints_are_in_the_tag_of_the_table() -> None:
             keys.ForeignKey(("self_id",), "child", ("id",), None, "fk_self"),
         ),
         checks=(keys.Check("n > 0"), keys.Check("n < id", "less")),
-        indexes=(
-            keys.Index("ix_child", ("n",), unique=True),
-            keys.Index("lower_ix", (None,), expressions=("lower(n)",)),
-        ),
         identity={"id": {"start": 7, "always": False}},
     )
+
+
+def test_an_index_comes_into_the_tag_when_it_is_created() -> None:
+    one = table(Column("n", Integer, index=True))
+    (index,) = one.indexes
+    assert CONSTRAINTS not in compiled(schema.CreateTable(one))
+    tag = f'{CONSTRAINTS}{{"indexes": [{{"name": "ix_t_n", "columns": ["n"]}}]}}'
+    assert compiled(schema.CreateIndex(index)) == f"COMMENT ON TABLE t IS '{tag}'"
+    assert compiled(schema.DropIndex(index)) == "COMMENT ON TABLE t IS NULL"
 
 
 def test_the_tag_of_a_table_is_always_the_same_text() -> None:

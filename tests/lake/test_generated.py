@@ -1,0 +1,163 @@
+"""Columns that get their values by themselves: counted up, or computed from their row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    Column,
+    Computed,
+    Engine,
+    Identity,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    exc,
+    inspect,
+    select,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+from sqlalchemy_ducklake import errors, insert, merge
+
+metadata = MetaData()
+square = Table(
+    "square",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("side", Integer),
+    Column("area", Integer, Computed("side * side")),
+    Column("what", String, Computed("'no ' || id")),
+)
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Box(Base):
+    __tablename__ = "box"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    side: Mapped[int]
+    volume: Mapped[int] = mapped_column(Computed("side * side * side"))
+
+
+@pytest.fixture
+def lake(engine: Engine) -> Engine:
+    metadata.create_all(engine)
+    with engine.begin() as connection:
+        connection.execute(insert(square), [{"side": 2}, {"side": 3}])
+    return engine
+
+
+def rows(engine: Engine) -> list[tuple[Any, ...]]:
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(select(square).order_by(square.c.id))]
+
+
+def test_an_insert_computes_and_returns_what_it_computed(lake: Engine) -> None:
+    with lake.begin() as connection:
+        given = insert(square).values(side=4).returning(square.c.area, square.c.what)
+        assert connection.execute(given).all() == [(16, "no 3")]
+    assert rows(lake) == [(1, 2, 4, "no 1"), (2, 3, 9, "no 2"), (3, 4, 16, "no 3")]
+
+
+def test_an_update_computes_again_and_returns_that(lake: Engine) -> None:
+    with lake.begin() as connection:
+        connection.execute(square.update().where(square.c.id == 1).values(side=5))
+        both = square.update().values(side=square.c.side + 1).returning(square.c.area)
+        assert sorted(connection.execute(both).scalars()) == [16, 36]
+        many = square.update().where(square.c.id == bindparam("i")).values(side=bindparam("s"))
+        connection.execute(many, [{"i": 1, "s": 7}, {"i": 2, "s": 8}, {"i": 1, "s": 9}])
+    assert rows(lake) == [(1, 9, 81, "no 1"), (2, 8, 64, "no 2")]
+
+
+def test_upserts_and_merges_compute_again(lake: Engine) -> None:
+    statement = insert(square)
+    adding = statement.on_conflict_do_update(
+        set_={"side": square.c.side + statement.excluded.side}
+    )
+    source = select(square.c.id, (square.c.side + 1).label("side")).subquery("source")
+    with lake.begin() as connection:
+        connection.execute(adding, [{"id": 1, "side": 10}, {"id": 5, "side": 1}])
+        connection.execute(
+            merge(square)
+            .using(source, on=square.c.id == source.c.id)
+            .when_matched_update(set_={"side": source.c.side})
+        )
+    assert rows(lake) == [(1, 13, 169, "no 1"), (2, 4, 16, "no 2"), (5, 2, 4, "no 5")]
+
+
+def test_a_value_for_a_computed_column_is_refused(lake: Engine) -> None:
+    with lake.connect() as connection, pytest.raises(exc.CompileError, match="is computed"):
+        connection.execute(insert(square), {"side": 1, "area": 5})
+
+
+def test_a_computed_column_is_reflected(lake: Engine) -> None:
+    columns = {column["name"]: column for column in inspect(lake).get_columns("square")}
+    assert columns["area"]["computed"] == {"sqltext": "side * side", "persisted": True}
+    assert "computed" not in columns["side"]
+
+
+def test_the_orm_sees_what_was_computed(engine: Engine) -> None:
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        box = Box(side=2)
+        session.add(box)
+        session.flush()
+        assert box.volume == 8
+        box.side = 3
+        session.flush()
+        assert box.volume == 27
+
+
+def numbers(engine: Engine, identity: Identity, *sets: dict[str, Any]) -> list[int]:
+    table = Table("t", MetaData(), Column("id", Integer, identity), Column("v", Integer))
+    table.create(engine)
+    with engine.begin() as connection:
+        for one in sets:
+            connection.execute(insert(table), [one, one])
+        return list(connection.execute(select(table.c.id)).scalars())
+
+
+def test_an_identity_counts_as_it_was_told(engine: Engine) -> None:
+    assert numbers(engine, Identity(start=42, increment=2), {"v": 1}, {"v": 1}) == [
+        *(42, 44, 46, 48)
+    ]
+
+
+def test_an_identity_may_count_down(engine: Engine) -> None:
+    assert numbers(engine, Identity(start=0, increment=-5), {"v": 1}, {"v": 1}) == [
+        *(0, -5, -10, -15)
+    ]
+
+
+def test_an_identity_that_is_always_made_takes_no_value(engine: Engine) -> None:
+    with pytest.raises(exc.ProgrammingError, match="takes no value, not 9") as caught:
+        numbers(engine, Identity(always=True), {"id": 9, "v": 1})
+    assert isinstance(caught.value.orig, errors.GeneratedAlways)
+
+
+def test_a_table_that_returns_nothing_still_tells_its_last_number(engine: Engine) -> None:
+    table = Table(
+        "quiet",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("v", Integer),
+        implicit_returning=False,
+    )
+    table.create(engine)
+    with engine.begin() as connection:
+        for number in (1, 2):
+            result = connection.execute(insert(table), {"v": 5})
+            assert (result.lastrowid, result.inserted_primary_key) == (number, (number,))
+
+
+def test_a_delete_that_asks_for_defaults_of_nothing_deletes(lake: Engine) -> None:
+    with lake.begin() as connection:
+        statement = square.delete().where(square.c.id == 1).return_defaults()
+        assert connection.execute(statement).rowcount == 1
+    assert [row[0] for row in rows(lake)] == [2]
