@@ -162,14 +162,34 @@ _descriptors: set[int] = set()
 def _file(folder: Path, label: str, wanted: Sequence[str], timeout: float) -> Iterator[None]:
     folder.mkdir(exist_ok=True)
     name = hashlib.blake2b(label.encode(), digest_size=8).hexdigest() if label else "lake"
-    descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    _descriptors.add(descriptor)
+    deadline = time.monotonic() + timeout
     try:
-        if not (_locked(descriptor) or _queued(descriptor, timeout)):
-            raise LockTimeout(wanted, timeout)
+        # One at a time may wait for the lock itself; so who lets go of it and wants it
+        # again at once stands behind those who came before.
+        turn = _acquired(folder / f"{name}.queue", deadline)
+        try:
+            held = _acquired(folder / name, deadline)
+        finally:
+            _close(turn)
+    except TimeoutError as error:
+        raise LockTimeout(wanted, timeout) from error
+    try:
         yield
     finally:
+        _close(held)
+
+
+def _acquired(path: Path, deadline: float) -> int:
+    """Open a file and lock it; raises TimeoutError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    _descriptors.add(descriptor)
+    try:
+        if _locked(descriptor) or _queued(descriptor, deadline - time.monotonic()):
+            return descriptor
+        raise TimeoutError
+    except BaseException:
         _close(descriptor)
+        raise
 
 
 def _locked(descriptor: int) -> bool:
@@ -181,7 +201,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _queued(descriptor: int, timeout: float) -> bool:
-    """Wait in the kernel's queue, which is fair, in a thread, which can be given up."""
+    """Wait in the kernel's queue, in a thread, which can be given up."""
     # The lock is held by all descriptors that are copies, until the last one is closed.
     copy = os.dup(descriptor)
     _descriptors.add(copy)
