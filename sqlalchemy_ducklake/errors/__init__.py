@@ -6,7 +6,6 @@ says, so no program has to read the message.  The constructor's arguments stay i
 ``args``, which makes each error picklable.
 
     tree.py       how the driver was used; rows, keys, values, comments
-    constraints.py   foreign keys, checks, keys that are there twice
     lake.py       a lake that cannot be opened
     commits.py    a transaction that ends other than well
     classify.py   for programs that must decide: what kind, and may it be run again?
@@ -23,12 +22,6 @@ from sqlalchemy_ducklake.errors.commits import (
     SerializationFailure,
     StaleBase,
     TransactionAborted,
-)
-from sqlalchemy_ducklake.errors.constraints import (
-    AmbiguousKeys,
-    CheckViolation,
-    ForeignKeyViolation,
-    RowReferenced,
 )
 from sqlalchemy_ducklake.errors.lake import (
     CatalogTooOld,
@@ -58,17 +51,14 @@ from sqlalchemy_ducklake.errors.tree import (
 )
 
 __all__ = [
-    "AmbiguousKeys",
     "CardinalityViolation",
     "CatalogTooOld",
-    "CheckViolation",
     "Classification",
     "ClosedError",
     "CommitFailed",
     "DataPathMismatch",
     "ExtensionMissing",
     "FilesLost",
-    "ForeignKeyViolation",
     "GeneratedAlways",
     "InterfaceError",
     "KeyViolation",
@@ -84,7 +74,6 @@ __all__ = [
     "OutcomeUnknown",
     "ParameterError",
     "ReservedComment",
-    "RowReferenced",
     "SchemaNotFound",
     "SerializationFailure",
     "StaleBase",
