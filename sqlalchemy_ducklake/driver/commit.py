@@ -23,8 +23,10 @@ from typing import Any
 
 import duckdb
 
+from sqlalchemy_ducklake.driver.renames import altered_name
 from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.driver.statements import (
+    defines,
     describes_commit,
     is_guarded,
     may_change,
@@ -34,6 +36,7 @@ from sqlalchemy_ducklake.errors import (
     FilesLost,
     OutcomeUnknown,
     SerializationFailure,
+    StatementRefused,
 )
 from sqlalchemy_ducklake.lake.catalogs import PostgresCatalog
 from sqlalchemy_ducklake.lake.changes import History, changed_tables, changes_between
@@ -75,13 +78,16 @@ class Work:
     """What a transaction did so far, as far as its commit must know.
 
     ``marks`` are what the snapshot will say of each table.  ``unmarked`` tells that
-    statements ran of which nobody knows what they did to which key.
+    statements ran of which nobody knows what they did to which key, ``changed_catalog``
+    that something was defined, and ``altered`` which tables and views were.
     """
 
     guarded: bool = False
     changed: bool = False
     unmarked: bool = False
     described: bool = False
+    changed_catalog: bool = False
+    altered: set[str] = field(default_factory=set)
     operations: dict[str, None] = field(default_factory=dict)
     marks: dict[str, TableMark] = field(default_factory=dict)
     commit_id: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -108,11 +114,29 @@ class Work:
         """Remember what a statement is about to do."""
         if not may_change(statement):
             return
+        self._note_definition(statement)
         self.changed = True
         self.guarded = self.guarded or is_guarded(statement)
         self.described = self.described or describes_commit(statement)
         self.operations[statement.type.name.lower().replace("_", " ")] = None
         self._forget_keys()
+
+    def _note_definition(self, statement: duckdb.Statement) -> None:
+        """Remember what is defined anew; refuse the rename that would ruin the lake."""
+        self.changed_catalog = self.changed_catalog or defines(statement)
+        found = altered_name(statement.query) if defines(statement) else None
+        if found is None:
+            return
+        name, renames = found
+        if renames and name in self.altered:
+            raise StatementRefused(
+                statement.query,
+                f"{name!r} was altered or commented on earlier in this transaction; to rename "
+                "it now would make the whole lake unreadable (DuckLake 1.5.5). Rename it "
+                "first, or in a transaction of its own",
+            )
+        if not renames:
+            self.altered.add(name)
 
     def _forget_keys(self) -> None:
         self.unmarked = True

@@ -93,6 +93,16 @@ class Connection:
             self._autocommit = value
 
     @property
+    def changed_catalog(self) -> bool:
+        """Tell whether the open transaction defined anything: reflection must ask the engine."""
+        return self.work.changed_catalog
+
+    @property
+    def last_commit_id(self) -> str | None:
+        """The id of this connection's last commit, None if that changed nothing."""
+        return None if self._last is None else self._last.commit_id
+
+    @property
     def last_snapshot(self) -> int | None:
         """The snapshot that this connection's last commit made, None if it made none."""
         return None if self._last is None else self._last.snapshot(self._session)

@@ -23,6 +23,15 @@ _DELETING = frozenset(
 )
 
 
+# These define tables, views and schemas; COMMENT is an ALTER to the parser.
+_DEFINING = frozenset({_Kind.CREATE, _Kind.ALTER, _Kind.DROP})
+
+
+def defines(statement: duckdb.Statement) -> bool:
+    """Tell whether this changes what the catalog holds besides rows."""
+    return statement.type in _DEFINING
+
+
 def is_guarded(statement: duckdb.Statement) -> bool:
     """Tell whether only compare-and-swap may commit what this does."""
     return statement.type not in _APPENDING
