@@ -20,6 +20,7 @@ from sqlalchemy_ducklake import errors
 from sqlalchemy_ducklake.driver import commit
 from sqlalchemy_ducklake.driver.commit import CommitInfo, Lowered, Work
 from sqlalchemy_ducklake.driver.cursor import Cursor
+from sqlalchemy_ducklake.driver.expected import require_base
 from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.driver.statements import may_delete
@@ -94,7 +95,7 @@ class Connection:
 
     @property
     def changed_catalog(self) -> bool:
-        """Tell whether the open transaction defined anything: reflection must ask the engine."""
+        """Tell whether the open transaction defined tables; reflection must ask the engine."""
         return self.work.changed_catalog
 
     @property
@@ -173,6 +174,17 @@ class Connection:
         self._forget_transaction()
         commit.roll_back(self._duck)
         self._inline(wanted=True)
+
+    def require_base(self, table: tuple[str, str], base: int | None) -> None:
+        """Raise StaleBase if the table (schema and name) changed after snapshot ``base``.
+
+        None says that it was never written.  Ask before changing it, in the transaction
+        that will, so that nobody can come in between: its commit would fail.
+        """
+        self.begin()
+        self.detach_live()
+        self.work.guarded = True
+        require_base(self._session, table, base)
 
     def interrupt(self) -> None:
         """Stop the statement that runs on this connection, from another thread."""

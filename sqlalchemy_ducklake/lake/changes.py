@@ -30,6 +30,8 @@ _TABLE_ID = """FROM query_table($1) AS t JOIN query_table($2) AS s USING (schema
     WHERE lower(s.schema_name) = lower($4) AND lower(t.table_name) = lower($5)
     AND t.begin_snapshot <= $3 AND (t.end_snapshot IS NULL OR t.end_snapshot > $3)
     AND s.begin_snapshot <= $3 AND (s.end_snapshot IS NULL OR s.end_snapshot > $3)"""
+_BORN = _TABLE_ID.replace("SELECT t.table_id", "SELECT t.begin_snapshot")
+_PINNED = "FROM ducklake_current_snapshot($1)"
 _TABLE_NAMES = """FROM query_table($1) AS t JOIN query_table($2) AS s USING (schema_id)
     SELECT DISTINCT ON (t.table_id) s.schema_name, t.table_name
     WHERE list_contains($3::BIGINT[], t.table_id) ORDER BY t.table_id, t.begin_snapshot DESC"""
@@ -211,6 +213,21 @@ def table_id(
     """Give the id that a table of this name had at a snapshot, None if there was none."""
     row = duck.execute(_TABLE_ID, [*_catalog(config), snapshot, *table]).fetchone()
     return None if row is None else int(row[0])
+
+
+def born(
+    duck: duckdb.DuckDBPyConnection, config: LakeConfig, table: TableName, snapshot: int
+) -> int | None:
+    """Give the snapshot that made the table of this name, None if there is none."""
+    row = duck.execute(_BORN, [*_catalog(config), snapshot, *table]).fetchone()
+    return None if row is None else int(row[0])
+
+
+def pinned_snapshot(duck: duckdb.DuckDBPyConnection, config: LakeConfig) -> int:
+    """Give the snapshot that the open transaction reads."""
+    row = duck.execute(_PINNED, [config.alias]).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def changed_tables(

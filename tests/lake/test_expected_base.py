@@ -1,0 +1,84 @@
+"""A writer that expects a table as it was at a snapshot is told if it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sqlalchemy_ducklake import driver, errors
+
+T, OTHER = ("main", "t"), ("main", "other")
+
+
+@pytest.fixture
+def lake(connect: Callable[[], driver.Connection]) -> Callable[[], driver.Connection]:
+    with connect() as connection:
+        cursor = connection.cursor()
+        cursor.execute("CREATE TABLE t (id INTEGER); CREATE TABLE other (id INTEGER)")
+        connection.commit()
+    return connect
+
+
+def write(lake: Callable[[], driver.Connection], statement: str) -> int:
+    connection = lake()
+    connection.cursor().execute(statement)
+    connection.commit()
+    found = connection.last_snapshot
+    connection.close()
+    assert found is not None
+    return found
+
+
+def test_a_table_that_was_never_written_is_expected_by_none(
+    lake: Callable[[], driver.Connection],
+) -> None:
+    connection = lake()
+    connection.require_base(T, None)
+    connection.rollback()
+    write(lake, "INSERT INTO other VALUES (1)")
+    connection.require_base(T, None)
+    connection.rollback()
+    number = write(lake, "INSERT INTO t VALUES (1)")
+    with pytest.raises(errors.StaleBase) as caught:
+        connection.require_base(T, None)
+    assert (caught.value.table, caught.value.base, caught.value.found) == (
+        "main.t",
+        None,
+        number,
+    )
+
+
+def test_only_changes_of_the_table_itself_count(
+    lake: Callable[[], driver.Connection],
+) -> None:
+    base = write(lake, "INSERT INTO t SELECT range FROM range(100)")
+    write(lake, "INSERT INTO other VALUES (1)")
+    write(lake, "INSERT INTO other SELECT range FROM range(100)")
+    connection = lake()
+    connection.cursor().execute("CALL ducklake_merge_adjacent_files('lake')")
+    connection.commit()
+    connection.require_base(T, base)
+    connection.cursor().execute("DELETE FROM t WHERE id = 1")
+    connection.commit()
+    with pytest.raises(errors.StaleBase) as caught:
+        connection.require_base(T, base)
+    assert caught.value.sqlstate == "55000"
+    assert caught.value.found == connection.last_snapshot
+
+
+def test_nobody_comes_in_between_the_question_and_the_commit(
+    lake: Callable[[], driver.Connection],
+) -> None:
+    base = write(lake, "INSERT INTO t VALUES (1)")
+    connection = lake()
+    connection.require_base(T, base)
+    write(lake, "INSERT INTO t VALUES (2)")
+    connection.cursor().execute("INSERT INTO t VALUES (3)")
+    with pytest.raises(errors.SerializationFailure):
+        connection.commit()
+
+
+def test_a_base_from_the_future_is_refused(lake: Callable[[], driver.Connection]) -> None:
+    with pytest.raises(errors.OptionError, match="expected_base"):
+        lake().require_base(T, 999)
