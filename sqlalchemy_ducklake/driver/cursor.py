@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from sqlalchemy_ducklake.driver.batch import batch_of, check_set
+from sqlalchemy_ducklake.driver.manyrows import SETS, as_one_insert
 from sqlalchemy_ducklake.driver.parameters import (
     Parameters,
     as_sequence,
@@ -90,16 +91,19 @@ class Cursor:
     ) -> Self:
         """Run a statement for many parameter sets, in one transaction.
 
-        With a ``script`` that takes a batch this is one set-based statement; ``rowcount``
-        is the true total.
+        With a ``script`` that takes a batch this is one set-based statement, and so is
+        INSERT … VALUES with nothing but placeholders; ``rowcount`` is the true total.
         """
         sets = list(seq_of_parameters)
         statements = self._prepare(operation)
         if not sets or not statements:
             self.rowcount = 0
             return self
-        if script is not None and script.batch is not None:
-            self._run_batch(statements, script, [as_sequence(one) for one in sets])
+        one = as_one_insert(operation, sets) if _is_insert(statements) and not script else None
+        if one is not None:
+            self._run_one_insert(*one)
+        elif script is not None and script.batch is not None:
+            self._run_batch(statements, script, [as_sequence(each) for each in sets])
         else:
             guarded = any(map(is_guarded, statements))
             self.connection.atomically(
@@ -250,6 +254,21 @@ class Cursor:
 
         self.connection.atomically(run, guarded=False)
 
+    def _run_one_insert(self, operation: str, sets: pa.Table) -> None:
+        (statement,) = self._prepare(operation)
+
+        def run() -> None:
+            duck = self.connection.duck
+            self.connection.detach_live()
+            duck.register(SETS, sets)
+            try:
+                self._send(statement, {})
+            finally:
+                if not self.connection.aborted:
+                    duck.unregister(SETS)
+
+        self.connection.atomically(run, guarded=is_guarded(statement))
+
     def _run_each(
         self, operation: str, sets: Sequence[Parameters], script: Script | None
     ) -> None:
@@ -344,6 +363,10 @@ class Cursor:
             self.connection.rollback()
         else:
             self.connection.begin()
+
+
+def _is_insert(statements: Sequence[duckdb.Statement]) -> bool:
+    return len(statements) == 1 and statements[0].type == _Kind.INSERT
 
 
 def _readable_again(script: Script, values: Sequence[Any]) -> bool:

@@ -269,6 +269,43 @@ def test_executemany_runs_in_one_transaction_and_counts_all(
     assert cursor.rowcount == 0
 
 
+def files_of(cursor: driver.Cursor, table: str) -> int:
+    listed = cursor.execute("FROM ducklake_list_files('lake', ?)", (table,))
+    return len(listed.fetchall())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t VALUES (?, ?)",
+        "insert into main.t (name, id) values ($2, $1);",
+        "INSERT INTO t (id, name) VALUES (?, ?) -- values",
+    ],
+)
+def test_many_rows_by_text_are_one_file(connection: driver.Connection, statement: str) -> None:
+    cursor = filled(connection, 0)
+    rows = [(number, f"n{number}" if number % 3 else None) for number in range(3000)]
+    if statement.endswith("-- values"):
+        rows = rows[:20]  # the word comes twice, so it is left to run set by set
+    cursor.executemany(statement, rows)
+    assert (cursor.rowcount, cursor.description) == (len(rows), None)
+    assert cursor.execute("FROM t ORDER BY id").fetchall() == rows
+    connection.commit()
+    if len(rows) == 3000:
+        assert files_of(cursor, "t") == 1
+
+
+def test_columns_of_mixed_types_are_stored_as_each_value_alone_would_be(
+    connection: driver.Connection,
+) -> None:
+    cursor = connection.cursor()
+    cursor.execute("CREATE TABLE mixed (a VARCHAR, b DOUBLE)")
+    cursor.executemany("INSERT INTO mixed VALUES (?, ?)", [(1, 1), ("x", 2.5), (None, None)])
+    assert cursor.execute("FROM mixed").fetchall() == [("1", 1.0), ("x", 2.5), (None, None)]
+    with pytest.raises(errors.ParameterError):
+        cursor.executemany("INSERT INTO mixed VALUES (?, ?)", [(1, 2), (3,)])
+
+
 def test_adding_a_column_with_an_expression_as_default_is_refused_in_time(
     connection: driver.Connection,
 ) -> None:
