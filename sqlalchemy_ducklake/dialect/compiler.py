@@ -12,8 +12,9 @@ from typing import Any, cast
 
 from sqlalchemy import exc
 from sqlalchemy import types as sqltypes
+from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.elements import BinaryExpression, ColumnElement
-from sqlalchemy.sql.selectable import GenerativeSelect, Select
+from sqlalchemy.sql.selectable import CTE, GenerativeSelect, Select
 from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.dialect.changes import ChangeCompiler
@@ -120,6 +121,20 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler):
             columns = ", ".join(self.process(each, **kw) for each in select._distinct_on)
             return f"DISTINCT ON ({columns}) "
         return "DISTINCT " if select._distinct else ""
+
+    def visit_postgresql_distinct_on(self, element: Any, **kw: Any) -> str | None:
+        """ON (<columns>) behind DISTINCT: ``distinct_on()`` of SQLAlchemy 2.1."""
+        columns = ", ".join(self.process(each, **kw) for each in element._distinct_on)
+        return f"ON ({columns})" if columns else None
+
+    def visit_cte(self, cte: CTE, *args: Any, **kw: Any) -> str | None:
+        """WITH <name> AS (<query>); a data change cannot stand there."""
+        if isinstance(cte.element, UpdateBase):
+            raise exc.CompileError(
+                f"DuckDB takes no {type(cte.element).__name__.upper()} inside WITH "
+                f"({cte.name!r}); execute it by itself and use what it returns"
+            )
+        return super().visit_cte(cte, *args, **kw)
 
     def for_update_clause(self, select: GenerativeSelect, **kw: Any) -> str:
         """Give nothing: every transaction reads one snapshot, and there are no row locks."""

@@ -26,6 +26,8 @@ from sqlalchemy import (
     union_all,
 )
 
+from sqlalchemy_ducklake.compat import SQLALCHEMY
+
 metadata = MetaData()
 scores = Table("scores", metadata, Column("name", String), Column("points", Integer))
 odd = Table(
@@ -142,3 +144,17 @@ def _numbers(count: int) -> Any:
 
 def _count(connection: Connection) -> Any:
     return connection.scalar(select(func.count()).select_from(many))
+
+
+def test_a_data_change_inside_with_is_refused(lake: Engine) -> None:
+    added = insert(many).values(n=1).returning(many.c.n).cte("added")
+    with lake.connect() as connection, pytest.raises(exc.CompileError, match="INSERT inside"):
+        connection.execute(select(added))
+
+
+@pytest.mark.skipif(SQLALCHEMY < (2, 1), reason="it is Select.distinct(<columns>) in 2.0")
+def test_distinct_on_gives_one_row_for_each_value(lake: Engine) -> None:
+    from sqlalchemy.dialects.postgresql import distinct_on
+
+    query = select(scores.c.name).order_by(scores.c.points, scores.c.name)
+    assert names(lake, query.ext(distinct_on(scores.c.points))) == "abdg"
