@@ -151,9 +151,9 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     ) -> Sequence[IsolationLevel]:
         """Name what a lake offers.
 
-        SNAPSHOT reads one snapshot, and fails if another writer changed the same tables;
-        SERIALIZABLE fails if anybody wrote anything; AUTOCOMMIT has a snapshot for each
-        statement.
+        SNAPSHOT reads one snapshot, and what it appends to tables without keys may be out
+        of date when it is published; a SERIALIZABLE transaction that writes is refused if
+        anybody published anything meanwhile; AUTOCOMMIT has a snapshot for each statement.
         """
         return cast("Sequence[IsolationLevel]", ("SNAPSHOT", "SERIALIZABLE", "AUTOCOMMIT"))
 
