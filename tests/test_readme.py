@@ -88,6 +88,13 @@ def test_the_second_command_is_what_ci_runs() -> None:
     assert any(install.removeprefix("pip install ") in line for line in ci)
 
 
+def test_the_compliance_table_names_every_closed_requirement_and_no_other() -> None:
+    from sqlalchemy_ducklake.dialect.requirements import CLOSED
+
+    named = [name for cells in table("| Requirement | Why |") for name in quoted(cells[0])]
+    assert sorted(named) == sorted(CLOSED)
+
+
 def test_the_url_table_names_every_kind_of_catalog() -> None:
     urls = [quoted(cells[0])[0] for cells in table("| URL | catalog |")]
     assert {each.partition(":")[0] for each in urls} == url.DRIVERS.keys()
