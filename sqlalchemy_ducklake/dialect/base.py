@@ -27,6 +27,7 @@ from sqlalchemy.pool import Pool, QueuePool
 
 from sqlalchemy_ducklake import driver
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
+from sqlalchemy_ducklake.dialect.constraints import OPTION, checked_level
 from sqlalchemy_ducklake.dialect.ddl import DuckLakeDDLCompiler
 from sqlalchemy_ducklake.dialect.execution import DuckLakeExecutionContext
 from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
@@ -91,11 +92,13 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         json_serializer: Callable[[Any], str] | None = None,
         json_deserializer: Callable[[str], Any] | None = None,
         paramstyle: Any = "numeric_dollar",
+        enforce_constraints: str = "keys",
         **kwargs: Any,
     ) -> None:
         super().__init__(paramstyle=paramstyle, **kwargs)
         self._json_serializer = json_serializer
         self._json_deserializer = json_deserializer
+        self.enforce_constraints = checked_level(enforce_constraints)
         self.alias = "lake"
         self.metadata_schema: str | None = None
         self._hold: Hold | None = None
@@ -175,6 +178,18 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     def detect_autocommit_setting(self, dbapi_conn: DBAPIConnection) -> bool:
         """Tell whether a connection commits each statement by itself."""
         return cast("driver.Connection", dbapi_conn).autocommit
+
+    def set_engine_execution_options(self, engine: Engine, opts: Mapping[str, Any]) -> None:
+        """Refuse a level of enforcement that there is not."""
+        super().set_engine_execution_options(engine, opts)
+        checked_level(opts.get(OPTION, "keys"))
+
+    def set_connection_execution_options(
+        self, connection: Connection, opts: Mapping[str, Any]
+    ) -> None:
+        """Refuse a level of enforcement that there is not."""
+        super().set_connection_execution_options(connection, opts)
+        checked_level(opts.get(OPTION, "keys"))
 
     def do_execute(
         self,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -16,10 +17,11 @@ from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import Select
 from sqlalchemy.sql.visitors import iterate
 
+from sqlalchemy_ducklake.dialect.returning import Copied
 from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
-from sqlalchemy_ducklake.driver.script import Role, Step
+from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, Role, Step
 from sqlalchemy_ducklake.merge import rows, staging
-from sqlalchemy_ducklake.merge.checks import keys_of, primary_key_of
+from sqlalchemy_ducklake.merge.checks import Key, keys_of, primary_key_of
 from sqlalchemy_ducklake.merge.steps import PlannedStep
 
 _DELETED = Step(Role.COUNT, "deleted")
@@ -42,35 +44,48 @@ class ChangeCompiler(ScriptCompiler):
         if visiting_cte is not None or self.stack:
             return super().visit_update(update_stmt, visiting_cte, **kw)
         state = update_stmt._compile_state_factory(update_stmt, self, **kw)
-        if not (
-            self.for_executemany or self.returns(state.statement) or self._moves_keys(state)
-        ):
+        statement = state.statement
+        names = self._assigned_names(state)
+        moved = _moved_keys(statement.table, names)
+        self.writes(statement.table, "update", keeps_key=not any(k.primary for k in moved))
+        in_steps = bool(self.for_executemany or self.returns(statement) or moved)
+        steps: list[TextStep] = []
+        self.isupdate = True
+        if in_steps or self.constraints_of(statement.table).concerns(names):
+            with self.data_change(state, statement.table, *state._extra_froms):
+                steps = self._update(state, **kw)
+        if not in_steps:
+            self.compile_again()
             text = super().visit_update(update_stmt, **kw)
             self._stored_binds = self._assigned_binds(state)
-            again = self.compute_again(state.statement.table, [rows.MATCHED])
-            steps = [(text, _MATCHED), *self.planned(again)]
-            return self.finish_script(steps, rowcount=(rows.MATCHED,))
-        self.isupdate = True
-        with self.data_change(state, state.statement.table, *state._extra_froms):
-            return self._update(state, **kw)
+            again = self.compute_again(statement.table, [rows.MATCHED])
+            steps = [*_or_plain(steps, text, _MATCHED), *self.planned(again)]
+        return self.finish_script(steps, rowcount=(rows.MATCHED,))
 
     def visit_delete(self, delete_stmt: Any, visiting_cte: Any = None, **kw: Any) -> str:
         """DELETE, in steps if rows are returned or there are many parameter sets."""
         if visiting_cte is not None or self.stack:
             return str(super().visit_delete(delete_stmt, visiting_cte, **kw))
         state = delete_stmt._compile_state_factory(delete_stmt, self, **kw)
-        if not (self.for_executemany or self.returns(state.statement)):
-            return str(super().visit_delete(delete_stmt, **kw))
+        statement, text = state.statement, ""
+        self.writes(statement.table, "delete", keeps_key=True)
+        returns, steps = self.returns(statement), []
         self.isdelete = True
-        with self.data_change(state, state.statement.table, *state._extra_froms):
-            return self._delete(state, **kw)
+        with self.data_change(state, statement.table, *state._extra_froms):
+            if returns or self.constraints_of(statement.table).references:
+                steps = self._delete(state, returns=returns, **kw)
+            if self.for_executemany and not returns:
+                text = self._delete_batch(state, **kw)
+        if not returns:
+            text = text or str(super().visit_delete(delete_stmt, **kw))
+            steps = _or_plain(steps, text, _DELETED)
+        return self.finish_script(steps, rowcount=("deleted",))
 
-    def _moves_keys(self, state: Any) -> bool:
-        """Tell whether a column of a key may be assigned."""
-        target = state.statement.table
-        assigned = set(self.column_keys or ())
-        assigned |= {getattr(key, "key", key) for key in state._dict_parameters or ()}
-        return any(column.key in assigned for key in keys_of(target) for column in key.columns)
+    def _assigned_names(self, state: Any) -> set[str]:
+        """Give the names of the columns that an UPDATE may assign."""
+        keys = {getattr(key, "key", key) for key in state._dict_parameters or ()}
+        keys.update(self.column_keys or ())
+        return {each.name for each in state.statement.table.c if each.key in keys}
 
     def _assigned_binds(self, state: Any) -> dict[str, Any]:
         """Give the parameters that a plain UPDATE stores, by name: their columns."""
@@ -84,7 +99,7 @@ class ChangeCompiler(ScriptCompiler):
                 found[column.key if named == value.key else value.key] = column
         return {name: column for name, column in found.items() if name in self.binds}
 
-    def _update(self, state: Any, **kw: Any) -> str:
+    def _update(self, state: Any, **kw: Any) -> list[TextStep]:
         statement = state.statement
         target = statement.table
         params = crud._get_crud_params(self, statement, state, True, **kw).single_params
@@ -92,47 +107,64 @@ class ChangeCompiler(ScriptCompiler):
         assigned = [column for column, *_ in params]
         names = {column.name for column in assigned}
         order = self._order(state, names)
-        keys = [key for key in keys_of(target) if names & {c.name for c in key.columns}]
+        self.sequential = order is Order.SEQUENCE
+        plan = rows.RowsPlan(
+            target,
+            _located(target, names),
+            assigned,
+            _moved_keys(target, names),
+            self.constraints_of(target),
+        )
         if order is Order.WAVES:
-            found = rows.RowsPlan(target, _located(target, names))
-            return self._update_in_waves(state, found, params, **kw)
-        plan = rows.RowsPlan(target, _located(target, names), assigned, keys)
+            return self._update_in_waves(state, plan, **kw)
         returned, others = self._returned_rows(statement, plan)
         new = [
             f"{text} AS {self.preparer.quote(rows.new_name(column.name))}"
             for column, _, text, _ in params
         ]
-        stage = self._stage(state, plan, [*new, *others], **kw)
-        steps = [
-            (stage, Step()),
-            *self.planned([*self._count(state, plan), *plan.check_keys(), plan.update()]),
+        return [
+            (self._stage(state, plan, [*new, *others], **kw), Step()),
+            *self.planned([*self._count(state, plan), *plan.checks(), plan.update()]),
             *self.planned(self.compute_again(target, [rows.MATCHED])),
             *returned,
             *self.planned([staging.drop_stage(plan.stage)]),
         ]
-        self.sequential = order is Order.SEQUENCE
-        return self.finish_script(steps, rowcount=(rows.MATCHED,))
 
-    def _update_in_waves(
-        self, state: Any, plan: rows.RowsPlan, params: Sequence[Any], **kw: Any
-    ) -> str:
-        """Apply the k-th parameter set of every row in the k-th of several UPDATEs."""
-        target = self.tables([plan.target], **kw)
-        now = self.tables([plan.wave], **kw)
-        place = self.preparer.quote(staging.SEQUENCE)
-        values = ", ".join(f"{name} = {text}" for _, name, text, _ in params)
-        source = f"{now} JOIN {self.batch_name} ON {self.batch_name}.{place} = {now}.{place}"
-        where = self.expression(plan.matches_wave(), plan.target, plan.wave)
-        first, *rest = plan.next_wave()
-        steps = [
-            (self._stage(state, plan, [], **kw), Step()),
-            *self.planned([plan.count(), first]),
-            (f"UPDATE {target} SET {values} FROM {source} WHERE {where}", first.step),
-            *self.planned(rest),
-            *self.planned(self.compute_again(plan.target, [rows.MATCHED])),
-            *self.planned([staging.drop_stage(plan.wave), staging.drop_stage(plan.stage)]),
+    def _update_in_waves(self, state: Any, plan: rows.RowsPlan, **kw: Any) -> list[TextStep]:
+        """Apply the k-th parameter set of every row in wave k, to a copy of the rows."""
+        pairs = rows.RowsPlan(plan.target, plan.located)
+        read: Any = [
+            each for each in plan.target.c if _reads(_values(state), plan.target, {each.name})
         ]
-        return self.finish_script(steps, rowcount=(rows.MATCHED,))
+        plan = replace(plan, name=staging.STATE, read=read)
+        copy, now = self.tables([plan.stage], **kw), self.tables([pairs.wave], **kw)
+        assignments = ", ".join(self._copied_values(state, plan, copy, **kw))
+        place, row = map(self.preparer.quote, (staging.SEQUENCE, staging.ROW_ID))
+        source = f"{now} JOIN {self.batch_name} ON {self.batch_name}.{place} = {now}.{place}"
+        change = (
+            f"UPDATE {copy} SET {assignments} FROM {source} WHERE {copy}.{row} = {now}.{row}"
+        )
+        first, *rest = pairs.next_wave()
+        stages = (pairs.wave, pairs.stage, plan.stage)
+        return [
+            (self._stage(state, pairs, [], **kw), Step()),
+            *self.planned([pairs.count(), plan.copied(pairs), first]),
+            (change, first.step),
+            *self.planned([*rest, *plan.checks(), plan.update()]),
+            *self.planned(self.compute_again(plan.target, [rows.MATCHED])),
+            *self.planned(map(staging.drop_stage, stages)),
+        ]
+
+    def _copied_values(
+        self, state: Any, plan: rows.RowsPlan, copy: str, **kw: Any
+    ) -> Iterator[str]:
+        """Write the assignments as of a copy of the rows."""
+        new = {each.name: rows.new_name(each.name) for each in plan.assigned}
+        self.compile_again()
+        with self.reading(Copied(plan.target, copy, new)):
+            params = crud._get_crud_params(self, state.statement, state, True, **kw)
+        for column, _, text, _ in params.single_params:
+            yield f"{self.preparer.quote(new[column.name])} = {text}"
 
     def _order(self, state: Any, assigned: set[str]) -> Order:
         """Tell what it takes to make many parameter sets act one after another."""
@@ -161,31 +193,29 @@ class ChangeCompiler(ScriptCompiler):
     def _count(self, state: Any, plan: rows.RowsPlan) -> list[PlannedStep]:
         """Count pairs of parameter set and row, or rows where other tables are joined."""
         if self.for_executemany:
-            return [plan.count(), plan.keep_last()]
+            return [plan.count(), plan.keep_last(rows.MATCHED)]
         return [plan.keep_last(), plan.count()] if state._extra_froms else [plan.count()]
 
-    def _delete(self, state: Any, **kw: Any) -> str:
-        statement = state.statement
-        crud._get_crud_params(self, statement, state, True, **kw)
-        if not (self.implicit_returning or statement._returning):
-            self.sequential = any(
-                _asks(each, statement.table) for each in statement._where_criteria
-            )
-            return self.finish_script(
-                [(self._delete_batch(state, **kw), _DELETED)], rowcount=("deleted",)
-            )
-        plan = rows.RowsPlan(statement.table, _located(statement.table, set()))
-        table = self.tables([statement.table], **kw)
-        columns = [f"{table}.{self.preparer.format_column(each)}" for each in statement.table.c]
-        returned, others = self._returned_rows(statement, plan, gone=True)
-        stage = self._stage(state, plan, [*columns, *others], bare=True, **kw)
-        steps = [
-            (stage, Step()),
-            *self.planned([plan.keep_last(), plan.count(), plan.delete()]),
+    def _delete(self, state: Any, *, returns: bool, **kw: Any) -> list[TextStep]:
+        """Stage the rows that go: whole, if they are returned."""
+        target = state.statement.table
+        crud._get_crud_params(self, state.statement, state, True, **kw)
+        plan = rows.RowsPlan(
+            target,
+            _located(target, set()),
+            constraints=self.constraints_of(target),
+            deletes=True,
+        )
+        table = self.tables([target], **kw)
+        columns = [f"{table}.{self.preparer.format_column(each)}" for each in target.c]
+        returned, others = self._returned_rows(state.statement, plan, gone=True)
+        values = [*columns, *others] if returns else []
+        return [
+            (self._stage(state, plan, values, bare=returns, **kw), Step()),
+            *self.planned([plan.keep_last(), plan.count(), *plan.checks(), plan.delete()]),
             *returned,
             *self.planned([staging.drop_stage(plan.stage)]),
         ]
-        return self.finish_script(steps, rowcount=(rows.MATCHED,))
 
     def _stage(
         self,
@@ -236,6 +266,9 @@ class ChangeCompiler(ScriptCompiler):
 
     def _delete_batch(self, state: Any, **kw: Any) -> str:
         """DELETE the rows that any parameter set speaks of, each once."""
+        target, criteria = state.statement.table, state.statement._where_criteria
+        crud._get_crud_params(self, state.statement, state, True, **kw)
+        self.sequential = any(_asks(each, target) for each in criteria)
         sources = ", ".join(self._other_sources(state, **kw))
         where = self._where(state.statement, **kw)
         table = self.tables([state.statement.table], **kw)
@@ -265,6 +298,22 @@ class ChangeCompiler(ScriptCompiler):
             for other in returned.others
         ]
         return [(text, Step(Role.ROWS))], others
+
+
+def _or_plain(steps: list[TextStep], text: str, step: Step) -> list[TextStep]:
+    """Run the steps where everything is enforced, and else the one statement.
+
+    What is checked and what is stored then is evaluated once.
+    """
+    if not steps:
+        return [(text, step)]
+    checked = [(each, replace(own, when=own.when or (ENFORCE_ALL,))) for each, own in steps]
+    return [*checked, (text, replace(step, unless=ENFORCE_ALL))]
+
+
+def _moved_keys(target: Any, assigned: set[str]) -> list[Key]:
+    """Give the keys that have a column among the assigned ones."""
+    return [key for key in keys_of(target) if assigned.intersection(key.names)]
 
 
 def _located(target: Any, assigned: set[str]) -> list[Any]:

@@ -9,6 +9,7 @@ from sqlalchemy.engine import CursorResult, Result
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.engine.interfaces import DBAPICursor
 
+from sqlalchemy_ducklake.dialect import constraints
 from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.script import Script, Source
 from sqlalchemy_ducklake.merge.result import MergeResult
@@ -31,7 +32,14 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     @property
     def script(self) -> Script | None:
         """The script of the statement; None if it is one statement to the engine."""
-        return getattr(self.compiled, "script", None)
+        script: Script | None = getattr(self.compiled, "script", None)
+        if script is None:
+            return None
+        options, dialect = self.execution_options, cast("Any", self.dialect)
+        level = options.get(constraints.OPTION, dialect.enforce_constraints)
+        script = constraints.enforced(script, constraints.checked_level(level))
+        names = options.get("schema_translate_map") or {}
+        return constraints.located(script, names, dialect.default_schema_name)
 
     @property
     def sources(self) -> tuple[Source, ...]:

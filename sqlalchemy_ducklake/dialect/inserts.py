@@ -19,10 +19,12 @@ from sqlalchemy.sql.selectable import FromClause, TableClause
 from sqlalchemy_ducklake.constructs.insert import OnConflict
 from sqlalchemy_ducklake.dialect.computed import computed_columns
 from sqlalchemy_ducklake.dialect.conflicts import parameters_of, upsert_plan
+from sqlalchemy_ducklake.dialect.constraints import only_if_all
 from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
-from sqlalchemy_ducklake.driver.script import Role, Step
+from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, Role, Step
 from sqlalchemy_ducklake.merge import staging
 from sqlalchemy_ducklake.merge.checks import Key, keys_of
+from sqlalchemy_ducklake.merge.constraints import Constraints
 from sqlalchemy_ducklake.merge.insert import InsertPlan
 from sqlalchemy_ducklake.merge.steps import PlannedStep, constant
 from sqlalchemy_ducklake.merge.upsert import UpsertPlan
@@ -90,12 +92,11 @@ class InsertCompiler(ScriptCompiler):
                 "DuckLake's INSERT takes no prefix; use on_conflict_do_update() or "
                 "on_conflict_do_nothing() of sqlalchemy_ducklake.insert()"
             )
+        self.writes(statement.table, "insert" if conflict is None else "upsert")
+        constraints = self.constraints_of(statement.table)
         one_step = bool(given.columns) or not self.for_executemany
         if one_step and not (keys or returns or conflict is not None or given.late):
-            text = self._append(statement.table, given)
-            return self.finish_script(
-                [(text, _INSERTED)], rowcount=("inserted",), guarded=False
-            )
+            return self._append_checked(given, constraints)
         binds = self._typed(conflict, statement.table)
         kinds = {name: bind.type for name, bind in binds.items()}
         whole = returns or bool(computed_columns(given.target))
@@ -108,7 +109,8 @@ class InsertCompiler(ScriptCompiler):
             plan = upsert_plan(
                 conflict, given.target, stage, given.stored, given.allocated, single=single
             )
-        plan = replace(plan, computed=self.compute_staged(given.target, stage))
+        computed = self.compute_staged(given.target, stage)
+        plan = replace(plan, computed=computed, constraints=constraints)
         filled = [*self.planned([made]), (self._fill(stage, given, binds), Step())]
         return self._in_steps(statement, plan, filled, returns=returns)
 
@@ -158,6 +160,27 @@ class InsertCompiler(ScriptCompiler):
             self.server_defaults(target, columns),
             _allocated(target, columns),
         )
+
+    def _append_checked(self, given: Given, constraints: Constraints) -> str:
+        """Insert rows without a key; they are staged only if there is something to check."""
+        text = self._append(given.target, given)
+        if not (constraints.foreign_keys or constraints.checks):
+            return self.finish_script(
+                [(text, _INSERTED)], rowcount=("inserted",), guarded=False
+            )
+        stage, made = staging.rows_stage(given.stored, {})
+        plan = InsertPlan(
+            given.target, stage, [], given.stored, None, False, constraints=constraints
+        )
+        filled = (self._fill(stage, given, {}), Step(when=(ENFORCE_ALL,)))
+        steps = [
+            *self.planned(only_if_all([made])),
+            filled,
+            *self.planned(only_if_all(plan.steps())),
+            (text, replace(_INSERTED, unless=ENFORCE_ALL)),
+            *self.planned(only_if_all([staging.drop_stage(stage)])),
+        ]
+        return self.finish_script(steps, rowcount=("inserted",), guarded=False)
 
     def _append(self, target: FromClause, given: Given) -> str:
         """Insert the given rows as they are: the engine keeps their order."""

@@ -36,6 +36,7 @@ class MergeCompiler(ScriptCompiler):
         self.isupdate = True
         with self.data_change(state, statement.table):
             self._in_batch = False
+            self.writes(statement.table, _mode(statement))
             plan = self._changes(statement) if statement.is_changes else self._plan(statement)
             returned = [self._returned_images(statement, plan)] if statement._returning else []
             again = self.compute_again(plan.target, ["inserted", "updated"])
@@ -72,6 +73,7 @@ class MergeCompiler(ScriptCompiler):
             deletes_only=statement.deletes_only,
             compared=statement.version_columns,
             unconditional=statement.is_unconditional,
+            constraints=self.constraints_of(target),
         )
 
     def _plan(self, statement: Merge) -> MergePlan:
@@ -92,6 +94,7 @@ class MergeCompiler(ScriptCompiler):
             "compared": statement.version_columns,
             "unconditional": statement.is_unconditional,
             "returns": bool(statement._returning),
+            "constraints": self.constraints_of(target),
         }
         inserting = any(arm.action == "insert" for arm in statement.arms)
         defaults = self._defaults(target) if inserting else {}
@@ -124,10 +127,16 @@ class MergeCompiler(ScriptCompiler):
                 "RETURNING of a merge gives columns of the target and merge_action(), "
                 f"not {returned.others}"
             )
-        images = self.expression(plan.images())
+        images = self.expression(plan.returned())
         place = f"{name}.{self.preparer.quote(SEQUENCE)}"
         text = f"SELECT {columns} FROM ({images}) AS {name} ORDER BY {place}"
         return text, Step(Role.ROWS)
+
+
+def _mode(statement: Merge) -> str:
+    if not statement.is_changes:
+        return "merge"
+    return "delete" if statement.deletes_only else "upsert"
 
 
 def _assigns(statement: Merge, column: Column[Any], columns: Any) -> bool:

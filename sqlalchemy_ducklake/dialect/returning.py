@@ -12,7 +12,7 @@ was staged beside them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,10 +42,20 @@ class Returned:
         return f"_other{self.others.index(text)}{ROW_ID}"
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy of rows of the target: the text of its name, and its names of their columns."""
+
+    target: FromClause
+    source: str
+    names: Mapping[str, str]
+
+
 class ReturningCompiler(SQLCompiler):
-    """Compiles RETURNING clauses into SELECT lists."""
+    """Compiles RETURNING clauses into SELECT lists, and values of rows that were copied."""
 
     _returned: Returned | None = None
+    _copied: Copied | None = None
 
     def visit_column(
         self,
@@ -55,7 +65,11 @@ class ReturningCompiler(SQLCompiler):
         *args: Any,
         **kw: Any,
     ) -> str:
-        """Lead a column inside RETURNING to where it was staged."""
+        """Lead a column inside RETURNING, or of rows that were copied, to its stage."""
+        copied = self._copied
+        if copied is not None and include_table and column.table == copied.target:
+            name = copied.names.get(column.name, column.name)
+            return f"{copied.source}.{self.preparer.quote(name)}"
         returned = self._returned
         if returned is None or column.table is None or not include_table:
             return super().visit_column(column, add_to_result_map, include_table, *args, **kw)
@@ -73,6 +87,15 @@ class ReturningCompiler(SQLCompiler):
         with self._returning(returned):
             text = self.returning_clause(statement, columns, populate_result_map=True)
         return text.removeprefix("RETURNING "), returned
+
+    @contextlib.contextmanager
+    def reading(self, copied: Copied) -> Iterator[None]:
+        """Let columns of the target be those of a copy."""
+        self._copied = copied
+        try:
+            yield
+        finally:
+            self._copied = None
 
     @contextlib.contextmanager
     def _returning(self, returned: Returned) -> Iterator[None]:

@@ -31,21 +31,25 @@ from sqlalchemy.sql.type_api import TypeEngine
 from sqlalchemy_ducklake.constructs.source import Batch
 from sqlalchemy_ducklake.dialect.arrowtypes import arrow_type
 from sqlalchemy_ducklake.dialect.computed import ComputedCompiler
+from sqlalchemy_ducklake.dialect.constraints import ConstraintCompiler
 from sqlalchemy_ducklake.dialect.returning import ReturningCompiler
 from sqlalchemy_ducklake.dialect.types import duckdb_type
 from sqlalchemy_ducklake.driver.script import Parameter, Script, Source, Step
 from sqlalchemy_ducklake.merge import staging
+from sqlalchemy_ducklake.merge.checks import primary_key_of
 from sqlalchemy_ducklake.merge.steps import PlannedStep
 
 TextStep = tuple[str, Step]
 
 
-class ScriptCompiler(ComputedCompiler, ReturningCompiler):
+class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
     """What the compilation of a script shares, whatever statement it is made of."""
 
     _steps: tuple[Step, ...] | None = None
     _rowcount: tuple[str, ...] = ()
     _guarded = False
+    # What the snapshot will say of the script: arguments of Script.
+    _about: Mapping[str, Any] = MappingProxyType({})
     #: Whether parameter sets have to act one after another.
     sequential = False
     _in_batch = False
@@ -72,6 +76,7 @@ class ScriptCompiler(ComputedCompiler, ReturningCompiler):
             guarded=self._guarded,
             sources=self.sources,
             sequential=self.sequential,
+            **self._about,
         )
 
     def visit_ducklake_batch(self, batch: Batch, **kw: Any) -> str:
@@ -149,6 +154,26 @@ class ScriptCompiler(ComputedCompiler, ReturningCompiler):
         self._steps = tuple(step for _, step in steps)
         self._rowcount, self._guarded = tuple(rowcount), guarded
         return ";\n".join(text for text, _ in steps)
+
+    def compile_again(self) -> None:
+        """Allow that SQLAlchemy works out the values of the statement a second time.
+
+        It takes its own parameters of the same name for a mistake.
+        """
+        for name, bind in list(self.binds.items()):
+            if bind._is_crud:
+                del self.binds[name]
+                self.bind_names.pop(bind, None)
+
+    def writes(self, target: Any, mode: str, *, keeps_key: bool = False) -> None:
+        """Remember what the snapshot is to say of the script: table, mode and key."""
+        key = primary_key_of(target)
+        self._about = {
+            "table": (getattr(target, "schema", None) or "", target.name),
+            "mode": mode,
+            "validated_key": () if key is None else key.names,
+            "keeps_key": keeps_key,
+        }
 
     @contextlib.contextmanager
     def data_change(self, state: Any, *tables: FromClause) -> Iterator[None]:

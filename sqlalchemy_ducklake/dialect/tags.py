@@ -108,6 +108,11 @@ def _joined(comment: str | None, tag: str | None, place: str) -> str | None:
         raise exc.CompileError(f"(in {place}): {error}") from error
 
 
+def checks_of(table: schema.Table, compiler: DDLCompiler) -> list[schema.CheckConstraint]:
+    """Return the CHECK constraints of a table, those of its columns among them."""
+    return list(_only(schema.CheckConstraint, _declared(table, compiler)))
+
+
 def _declared(table: schema.Table, compiler: DDLCompiler) -> list[schema.Constraint]:
     # A CHECK that was given to a column is known to the column only.
     everywhere = [*table.constraints, *(one for c in table.columns for one in c.constraints)]

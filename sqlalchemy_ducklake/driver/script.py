@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-
 #: What the steps of a script may depend on besides its counts: which constraints are
 #: enforced, and whether the table's key is known to be unique.
 ENFORCE_KEYS, ENFORCE_ALL, TRUSTED = "enforce keys", "enforce all", "trusted"

@@ -86,7 +86,7 @@ class ScriptRun:
         if self._connection.aborted:
             return  # the rollback drops what was made
         for statement, step in self._steps:
-            if step.role is Role.DROP:
+            if step.role is Role.DROP and self.outcome.wants(step):
                 try:
                     self._connection.send(statement, {})
                 except duckdb.Error:

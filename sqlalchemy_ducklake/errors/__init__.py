@@ -5,10 +5,11 @@ IntegrityError`` keeps working; every instance carries as attributes what its me
 says, so no program has to read the message.  The constructor's arguments stay in
 ``args``, which makes each error picklable.
 
-    tree.py       how the driver was used; rows, keys, values, comments
-    lake.py       a lake that cannot be opened
-    commits.py    a transaction that ends other than well
-    classify.py   for programs that must decide: what kind, and may it be run again?
+    tree.py         how the driver was used; rows, keys, values, comments
+    constraints.py  rows that foreign keys and checks refuse, keys that are there twice
+    lake.py         a lake that cannot be opened
+    commits.py      a transaction that ends other than well
+    classify.py     for programs that must decide: what kind, and may it be run again?
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from sqlalchemy_ducklake.errors.commits import (
     SerializationFailure,
     StaleBase,
     TransactionAborted,
+)
+from sqlalchemy_ducklake.errors.constraints import (
+    AmbiguousKeys,
+    CheckViolation,
+    ForeignKeyViolation,
+    RowReferenced,
 )
 from sqlalchemy_ducklake.errors.lake import (
     CatalogTooOld,
@@ -51,14 +58,17 @@ from sqlalchemy_ducklake.errors.tree import (
 )
 
 __all__ = [
+    "AmbiguousKeys",
     "CardinalityViolation",
     "CatalogTooOld",
+    "CheckViolation",
     "Classification",
     "ClosedError",
     "CommitFailed",
     "DataPathMismatch",
     "ExtensionMissing",
     "FilesLost",
+    "ForeignKeyViolation",
     "GeneratedAlways",
     "InterfaceError",
     "KeyViolation",
@@ -74,6 +84,7 @@ __all__ = [
     "OutcomeUnknown",
     "ParameterError",
     "ReservedComment",
+    "RowReferenced",
     "SchemaNotFound",
     "SerializationFailure",
     "StaleBase",

@@ -18,6 +18,7 @@ from sqlalchemy.sql.selectable import FromClause, TableClause
 from sqlalchemy_ducklake.driver.script import Step
 from sqlalchemy_ducklake.errors import UnknownChange
 from sqlalchemy_ducklake.merge.checks import Key, check
+from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
 from sqlalchemy_ducklake.merge.staging import (
     FIRST,
     KIND,
@@ -52,6 +53,7 @@ class ChangesPlan:
     deletes_only: bool
     compared: tuple[str, ...] | None
     unconditional: bool
+    constraints: Constraints = UNCONSTRAINED
 
     def steps(self) -> Iterator[PlannedStep]:
         """Give all steps but those that drop."""
@@ -97,6 +99,7 @@ class ChangesPlan:
             compared=self.compared,
             unconditional=self.unconditional,
             with_kind=True,
+            constraints=self.constraints,
         )
 
     @property

@@ -22,10 +22,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.schema import Table
-from sqlalchemy.sql.selectable import FromClause, SelectBase
+from sqlalchemy.sql.selectable import FromClause, Select, SelectBase
 
-from sqlalchemy_ducklake.driver.script import Role, Step
-from sqlalchemy_ducklake.errors import KeyViolation, NullKey
+from sqlalchemy_ducklake.driver.script import ENFORCE_KEYS, TRUSTED, Role, Step
+from sqlalchemy_ducklake.errors import AmbiguousKeys, KeyViolation, NullKey
+from sqlalchemy_ducklake.merge.images import Images
 from sqlalchemy_ducklake.merge.steps import PlannedStep, constant
 
 _EXAMPLES: ColumnElement[Any] = constant(3)
@@ -82,16 +83,18 @@ def primary_key_of(target: FromClause) -> Key | None:
 def _keys(target: Table) -> Iterator[Key]:
     columns = tuple(target.primary_key.columns)
     if columns:
-        yield Key(target.name, _name(target.primary_key.name), columns, primary=True)
+        yield Key(target.name, constraint_name(target.primary_key.name), columns, primary=True)
     unique = [each for each in target.constraints if isinstance(each, UniqueConstraint)]
     for constraint in sorted(unique, key=lambda each: [c.name for c in each.columns]):
-        yield Key(target.name, _name(constraint.name), tuple(constraint.columns))
+        yield Key(target.name, constraint_name(constraint.name), tuple(constraint.columns))
     for index in sorted(target.indexes, key=lambda each: str(each.name)):
-        if index.unique:
-            yield Key(target.name, _name(index.name), tuple(index.columns))
+        # Of an expression nobody keeps what is unique; the others are columns.
+        if index.unique and all(isinstance(each, Column) for each in index.expressions):
+            yield Key(target.name, constraint_name(index.name), tuple(index.columns))
 
 
-def _name(name: Any) -> str | None:
+def constraint_name(name: Any) -> str | None:
+    """Give the name of a constraint, None if it has none."""
     return name if isinstance(name, str) else None
 
 
@@ -113,7 +116,7 @@ def not_twice(key: Key, stage: FromClause) -> SelectBase:
     )
 
 
-def not_there(key: Key, stage: FromClause, target: FromClause) -> SelectBase:
+def not_there(key: Key, stage: FromClause, target: FromClause) -> Select[Any]:
     """Select the values of a key that the stage holds and the target has already."""
     # The target is the probe side: the engine prunes its files by what is staged.
     return select(*key.within(target)).select_from(
@@ -121,18 +124,49 @@ def not_there(key: Key, stage: FromClause, target: FromClause) -> SelectBase:
     )
 
 
-def violation(key: Key, rows: Sequence[SelectBase]) -> PlannedStep:
-    """Check that none of the selects finds a value of the key."""
-    found = rows[0] if len(rows) == 1 else union_all(*rows)
-    return check(found, partial(_key_violation, key.table, key.name, key.names))
+def unique(key: Key, images: Images) -> Iterator[PlannedStep]:
+    """Refuse that a value of the key is there twice when the statement is through."""
+    rows = images.rows(key.names)
+    if rows is None:
+        return
+    taken = images.stay(not_there(key, rows, images.target), key.names)
+    found = taken if images.distinct else union_all(not_twice(key, rows), taken)
+    error = partial(_key_violation, key.table, key.name, key.names)
+    yield check(found, error, when=ENFORCE_KEYS)
+
+
+def audit(keys: Sequence[Key], target: FromClause) -> Iterator[PlannedStep]:
+    """Refuse a target that holds a value of its primary key twice, unless that is known."""
+    for key in keys:
+        if key.primary:
+            error = partial(_ambiguous_keys, key.table, key.names)
+            yield check(not_twice(key, target), error, when=ENFORCE_KEYS, unless=TRUSTED)
+
+
+def unambiguous(key: Key, found: FromClause) -> PlannedStep:
+    """Refuse that rows which were found by a key share a value of it."""
+    error = partial(_ambiguous_keys, key.table, key.names)
+    return check(not_twice(key, found), error, when=ENFORCE_KEYS)
 
 
 def check(
-    rows: SelectBase, error: Callable[[Sequence[tuple[Any, ...]]], Exception]
+    rows: SelectBase,
+    error: Callable[[Sequence[tuple[Any, ...]]], Exception],
+    *,
+    when: str = "",
+    unless: str = "",
 ) -> PlannedStep:
     """Check that a select finds nothing; up to three rows of it make the error."""
-    found = select(rows.subquery("found")).limit(_EXAMPLES)
-    return PlannedStep(found, Step(Role.CHECK, violation=error))
+    found = select(rows.subquery("violations")).limit(_EXAMPLES)
+    conditions = (when,) if when else ()
+    step = Step(Role.CHECK, when=conditions, unless=unless, violation=error)
+    return PlannedStep(found, step)
+
+
+def _ambiguous_keys(
+    table: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
+) -> Exception:
+    return AmbiguousKeys(table, columns, tuple(rows))
 
 
 def _null_key(

@@ -12,14 +12,9 @@ from sqlalchemy.sql.selectable import FromClause, TableClause
 
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.errors import GeneratedAlways
-from sqlalchemy_ducklake.merge.checks import (
-    Key,
-    check,
-    no_null,
-    not_there,
-    not_twice,
-    violation,
-)
+from sqlalchemy_ducklake.merge.checks import Key, audit, check, no_null, unique
+from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
+from sqlalchemy_ducklake.merge.images import Images, Rows, values_of
 from sqlalchemy_ducklake.merge.staging import SEQUENCE
 from sqlalchemy_ducklake.merge.steps import AppendRows, ChangeRows, PlannedStep, constant
 
@@ -40,14 +35,17 @@ class InsertPlan:
     allocated: Column[Any] | None
     single: bool
     computed: Sequence[PlannedStep] = ()
+    constraints: Constraints = UNCONSTRAINED
 
     def steps(self) -> Iterator[PlannedStep]:
         """Give the steps between filling the stage and returning rows."""
         if self.allocated is not None:
             yield from allocate(self.allocated, self.target, self.stage)
         yield from self.computed
+        yield from audit(self.keys, self.target)
         for key in self.keys:
             yield from self._check(key)
+        yield from self.constraints.steps(self.images)
         yield append(self.target, self.stage, self.columns)
 
     def drops(self) -> Iterator[PlannedStep]:
@@ -60,8 +58,13 @@ class InsertPlan:
         given = {column.name for column in self.columns}
         # A unique key that gets no value at all is NULL or a default everywhere.
         if any(column.name in given for column in key.columns):
-            rows = [] if self.single else [not_twice(key, self.stage)]
-            yield violation(key, [*rows, not_there(key, self.stage, self.target)])
+            yield from unique(key, self.images)
+
+    @property
+    def images(self) -> Images:
+        """Tell what the rows will be."""
+        rows = Rows(select().select_from(self.stage), values_of(self.target, self.stage))
+        return Images(self.target, born=rows, distinct=self.single)
 
 
 def append(

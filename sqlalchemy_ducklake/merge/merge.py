@@ -38,7 +38,9 @@ from sqlalchemy.sql.visitors import replacement_traverse
 from sqlalchemy_ducklake.constructs.merge import BY_SOURCE, MATCHED, Arm
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.errors import CardinalityViolation
-from sqlalchemy_ducklake.merge.checks import Key, check, no_null, not_twice, violation
+from sqlalchemy_ducklake.merge.checks import Key, audit, check, no_null, unique
+from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
+from sqlalchemy_ducklake.merge.images import Images, Rows, is_in, values_of
 from sqlalchemy_ducklake.merge.insert import allocate, append
 from sqlalchemy_ducklake.merge.rows import row_id
 from sqlalchemy_ducklake.merge.staging import (
@@ -84,6 +86,7 @@ class MergePlan:
     compared: Sequence[str] | None
     unconditional: bool
     returns: bool
+    constraints: Constraints = UNCONSTRAINED
 
     def steps(self) -> Iterator[PlannedStep]:
         """Give the steps before rows are returned."""
@@ -97,6 +100,7 @@ class MergePlan:
             yield from allocate(self.allocated, self.target, self.rows)
         yield self._count()
         yield from self._check_keys()
+        yield from self.constraints.steps(self.images)
         yield self._delete()
         if self.assigned:
             yield self._update()
@@ -109,7 +113,7 @@ class MergePlan:
         for made in (self.staged, self.effects, self.rows):
             yield drop_stage(made)
 
-    def images(self) -> SelectBase:
+    def returned(self) -> SelectBase:
         """Select the rows to return: target columns, what happened to each, its place."""
         effects, rows = self.effects, self.rows
         stored = {each.name for each in self.inserted}
@@ -325,30 +329,31 @@ class MergePlan:
         return PlannedStep(union_all(by_effect, new), Step(Role.COUNTS))
 
     def _check_keys(self) -> Iterator[PlannedStep]:
+        yield from audit(self.keys, self.target)
         for key in self.keys:
             if key.primary and key.columns[0] is not self.allocated:
                 yield from no_null(key, self.rows)
-            fresh = self._final_keys(key)
-            gone = exists(constant(1)).where(
-                self.effects.c[ROW_ID] == row_id(self.target),
-                self.effects.c[EFFECT].in_([constant(each) for each in _CHANGING]),
-            )
-            taken = select(*key.within(self.target)).where(
-                key.matches(self.target, fresh), ~gone
-            )
-            yield violation(key, [not_twice(key, fresh), taken])
+            yield from unique(key, self.images)
 
-    def _final_keys(self, key: Key) -> FromClause:
-        """Select what new and changed rows hold of a key."""
-        effects, assigned = self.effects, set(self.assigned)
-        new: Select[Any] = select(*key.within(self.rows))
-        changed = select(
-            *(
-                effects.c[new_name(name) if name in assigned else name].label(name)
-                for name in key.names
-            )
-        ).where(effects.c[EFFECT] == constant("updated"))
-        return union_all(new, changed).subquery("fresh")
+    @cached_property
+    def images(self) -> Images:
+        """Tell what the target will hold of the rows that are concerned."""
+        actions, assigned = {arm.action for arm in self.arms}, set(self.assigned)
+        values = {
+            each.name: self.effects.c[new_name(each.name)] if each.name in assigned else each
+            for each in self.target.c
+        }
+        updated = self._here("updated")
+        changed = select().select_from(self.target.join(self.effects, updated))
+        new = Rows(select().select_from(self.rows), values_of(self.target, self.rows))
+        return Images(
+            self.target,
+            born=new if "insert" in actions else None,
+            changed=Rows(changed, values) if assigned else None,
+            assigned=frozenset(assigned),
+            deleted=is_in(self.effects, self._here("deleted")) if "delete" in actions else None,
+            replaced=is_in(self.effects, updated) if assigned else None,
+        )
 
     def _here(self, effect: str) -> ColumnElement[bool]:
         effects = self.effects

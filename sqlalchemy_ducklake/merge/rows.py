@@ -22,10 +22,12 @@ from sqlalchemy import (
     table,
 )
 from sqlalchemy.sql.elements import ColumnElement
-from sqlalchemy.sql.selectable import FromClause, Select, SelectBase, TableClause
+from sqlalchemy.sql.selectable import FromClause, Select, TableClause
 
 from sqlalchemy_ducklake.driver.script import Role, Step
-from sqlalchemy_ducklake.merge.checks import Key, not_twice, violation
+from sqlalchemy_ducklake.merge.checks import Key, audit, column_of, unique
+from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
+from sqlalchemy_ducklake.merge.images import Images, Rows, is_in, typed
 from sqlalchemy_ducklake.merge.staging import ROW_ID, SEQUENCE, WAVE, rows_name
 from sqlalchemy_ducklake.merge.steps import (
     ChangeRows,
@@ -57,28 +59,32 @@ class RowsPlan:
 
     ``located`` are columns of the target that the statement leaves alone and that find
     its rows again fast: the engine prunes files by a key, not by row ids.  ``assigned``
-    get new values; ``keys`` are the keys with a column among them.
+    get new values; ``keys`` are the keys with a column among them.  With ``deletes`` the
+    rows go.  ``name`` is that of the stage, ``read`` are columns that it holds besides.
     """
 
     target: FromClause
     located: Sequence[Column[Any]]
     assigned: Sequence[Any] = ()
     keys: Sequence[Key] = ()
+    constraints: Constraints = UNCONSTRAINED
+    deletes: bool = False
+    name: str = rows_name()
+    read: Sequence[Column[Any]] = ()
 
     @cached_property
     def stage(self) -> TableClause:
         """Name the stage: row ids, places, the key, the new values."""
         own = (column(ROW_ID, BigInteger), column(SEQUENCE, BigInteger))
-        kept = {each.name: each for each in (*self.located, *self._key_columns)}
+        kept = (column(each.name, each.type) for each in self.staged)
         new = (column(new_name(each.name), each.type) for each in self.assigned)
-        return table(
-            rows_name(), *own, *(column(name, each.type) for name, each in kept.items()), *new
-        )
+        return table(self.name, *own, *kept, *new)
 
     @cached_property
     def staged(self) -> list[Column[Any]]:
         """Give the columns of the target that the stage holds as they are."""
-        return list({each.name: each for each in (*self.located, *self._key_columns)}.values())
+        kept = (*self.located, *self._key_columns, *self.read)
+        return list({each.name: each for each in kept}.values())
 
     @property
     def _key_columns(self) -> list[Column[Any]]:
@@ -95,10 +101,16 @@ class RowsPlan:
         """Name the stage of the rows that one wave changes."""
         return table(WAVE, *(column(each.name, each.type) for each in self.stage.c))
 
-    def matches_wave(self) -> ColumnElement[bool]:
-        """Say that a row of the target is one that the wave changes."""
-        found = [self.target.c[each.key] == self.wave.c[each.name] for each in self.located]
-        return and_(*found, row_id(self.target) == self.wave.c[ROW_ID])
+    def copied(self, pairs: RowsPlan) -> PlannedStep:
+        """Stage the rows that another plan has found, with the values that they have."""
+        new = (
+            column_of(self.target, each.name).label(new_name(each.name))
+            for each in self.assigned
+        )
+        own = (row_id(self.target).label(ROW_ID), constant(0).label(SEQUENCE))
+        found = is_in(pairs.stage, pairs.matches())
+        rows = select(*own, *self.staged, *new).select_from(self.target).where(found)
+        return PlannedStep(MakeStage(self.stage, rows), Step())
 
     def next_wave(self) -> Iterator[PlannedStep]:
         """Stage the first parameter set of every row; then, what is left without them."""
@@ -126,25 +138,40 @@ class RowsPlan:
             select(name, func.count()).select_from(self.stage), Step(Role.COUNTS)
         )
 
-    def keep_last(self) -> PlannedStep:
-        """Let the last of several parameter sets win."""
+    def keep_last(self, *when: str) -> PlannedStep:
+        """Let the last of several parameter sets, or of several rows joined, win."""
         stage = self.stage
         later = stage.alias("later")
         newer = and_(later.c[ROW_ID] == stage.c[ROW_ID], later.c[SEQUENCE] > stage.c[SEQUENCE])
-        return PlannedStep(
-            RemoveRows(stage, exists(constant(1)).where(newer)), Step(when=(MATCHED,))
-        )
+        return PlannedStep(RemoveRows(stage, exists(constant(1)).where(newer)), Step(when=when))
 
-    def check_keys(self) -> Iterator[PlannedStep]:
-        """Refuse new keys that are equal, or that a row outside the statement has."""
+    def checks(self) -> Iterator[PlannedStep]:
+        """Refuse what the keys and the other constraints do not allow."""
+        yield from audit(self.keys, self.target)
         for key in self.keys:
-            images = self._images(key)
-            outside = ~exists(constant(1)).where(self.stage.c[ROW_ID] == row_id(self.target))
-            taken: SelectBase = select(*key.within(self.target)).where(
-                key.matches(self.target, images), outside
-            )
-            twice = not_twice(key, images)
-            yield violation(key, [twice, taken])
+            yield from unique(key, self.images)
+        yield from self.constraints.steps(self.images)
+
+    @cached_property
+    def images(self) -> Images:
+        """Tell what the rows will be, or that they will not."""
+        here = is_in(self.stage, self.matches())
+        if self.deletes:
+            return Images(self.target, deleted=here)
+        stage, assigned = self.stage, {each.name for each in self.assigned}
+        values = {
+            each.name: typed(stage.c[new_name(each.name)], each.type)
+            if each.name in assigned
+            else each
+            for each in self.target.c
+        }
+        query: Select[Any] = select().select_from(self.target.join(stage, self.matches()))
+        return Images(
+            self.target,
+            changed=Rows(query, values),
+            assigned=frozenset(assigned),
+            replaced=here,
+        )
 
     def update(self) -> PlannedStep:
         """Give the rows their new values."""
@@ -157,19 +184,5 @@ class RowsPlan:
     def delete(self) -> PlannedStep:
         """Delete the rows."""
         there = exists(constant(1)).where(self.matches())
-        return PlannedStep(
-            RemoveRows(self.target, there.select_from(self.stage)), Step(when=(MATCHED,))
-        )
-
-    def _images(self, key: Key) -> FromClause:
-        """Select what the key of each staged row becomes."""
-        assigned = {each.name for each in self.assigned}
-        stage = self.stage
-        return select(
-            *(
-                stage.c[new_name(each.name) if each.name in assigned else each.name].label(
-                    each.name
-                )
-                for each in key.columns
-            )
-        ).subquery("images")
+        step = Step(Role.COUNT, "deleted", when=(MATCHED,))
+        return PlannedStep(RemoveRows(self.target, there.select_from(self.stage)), step)

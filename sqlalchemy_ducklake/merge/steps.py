@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import literal_column
+from sqlalchemy import Boolean, literal_column
 from sqlalchemy.sql.elements import ClauseElement, ColumnElement
 from sqlalchemy.sql.selectable import FromClause, SelectBase, TableClause
 
@@ -74,6 +74,20 @@ class RemoveRows(ClauseElement):
     def __init__(self, table: FromClause, where: ColumnElement[bool]) -> None:
         self.table = table
         self.where = where
+
+
+class Satisfies(ColumnElement[bool]):
+    """The condition of a CHECK, with its columns by their bare names and values written out.
+
+    Whatever table it stands in then gives the columns.
+    """
+
+    __visit_name__ = "ducklake_satisfies"
+    inherit_cache = False
+
+    def __init__(self, condition: ClauseElement) -> None:
+        self.condition = condition
+        self.type = Boolean()
 
 
 def constant(value: str | int) -> ColumnElement[Any]:

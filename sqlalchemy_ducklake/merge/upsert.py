@@ -26,25 +26,26 @@ from sqlalchemy import (
     exists,
     false,
     func,
-    or_,
     select,
     true,
     union_all,
 )
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
-from sqlalchemy.sql.selectable import FromClause, Select, SelectBase, TableClause
+from sqlalchemy.sql.selectable import FromClause, Select, TableClause
 from sqlalchemy.sql.visitors import replacement_traverse
 
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.merge import waves
 from sqlalchemy_ducklake.merge.checks import (
     Key,
+    audit,
     column_of,
     no_null,
-    not_there,
-    not_twice,
-    violation,
+    unambiguous,
+    unique,
 )
+from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
+from sqlalchemy_ducklake.merge.images import Condition, Images, Rows, is_in, values_of
 from sqlalchemy_ducklake.merge.insert import allocate
 from sqlalchemy_ducklake.merge.staging import (
     EFFECT,
@@ -94,6 +95,7 @@ class UpsertPlan:
     unconditional: bool = False
     with_kind: bool = False
     computed: Sequence[PlannedStep] = ()
+    constraints: Constraints = UNCONSTRAINED
 
     def steps(self) -> Iterator[PlannedStep]:
         """Give the steps between filling the stage and returning rows."""
@@ -101,6 +103,7 @@ class UpsertPlan:
             yield from allocate(self.allocated, self.target, self.stage)
         yield from self.computed
         yield from no_null(self.key, self.stage)
+        yield from audit([self.key, *self.other_keys], self.target)
         if self.single:
             yield from self._join()
         elif self.last_row_decides:
@@ -111,8 +114,11 @@ class UpsertPlan:
             yield self._count_repeats()
             yield from (_step(each, unless=REPEATED) for each in self._join())
             yield from self._waves()
+        if not self.key.primary:
+            yield unambiguous(self.key, self.effects)
         for key in self.other_keys:
-            yield self._check(key)
+            yield from unique(key, self.images)
+        yield from self.constraints.steps(self.images)
         if self.with_kind:
             yield self._delete()
         if self.assignments:
@@ -275,52 +281,46 @@ class UpsertPlan:
     def _new_rows(self) -> Select[Any]:
         """Select the staged rows whose key does not exist yet."""
         there = exists(constant(1)).where(self.key.matches(self.effects, self.stage))
-        rows = select(self.stage).where(~there)
+        rows = select(self.stage).select_from(self.stage).where(~there)
         return rows.where(self.stage.c[KIND] != constant("delete")) if self.with_kind else rows
 
-    def _check(self, key: Key) -> PlannedStep:
-        """Refuse rows that would hold a value of another key twice."""
-        fresh = self._new_rows().subquery("fresh")
-        found: list[SelectBase] = [not_twice(key, fresh), not_there(key, fresh, self.target)]
-        assigned = {each.name for each in key.columns} & set(self.assignments or ())
-        if assigned:
-            found.append(self._moved_onto(key))
-        return violation(key, found)
+    @cached_property
+    def images(self) -> Images:
+        """Tell what the target will hold of the staged rows."""
+        born = Rows(self._new_rows(), values_of(self.target, self.stage))
+        gone = is_in(self.effects, self._becomes("deleted")) if self.with_kind else None
+        if not self.assignments:
+            return Images(self.target, born, deleted=gone)
+        values = {
+            each.name: self.effects.c[new_name(each.name)]
+            if each.name in self.assignments
+            else each
+            for each in self.target.c
+        }
+        updated = self._becomes("updated")
+        return Images(
+            self.target,
+            born,
+            changed=Rows(select().select_from(self.target.join(self.effects, updated)), values),
+            assigned=frozenset(self.assignments),
+            deleted=gone,
+            replaced=is_in(self.effects, updated),
+        )
 
-    def _moved_onto(self, key: Key) -> SelectBase:
-        """Select values of a key that an update gives to a row while another has them."""
-        effects, other = self.effects, self.target.alias("other")
-        pairs = [
-            other.c[each.key]
-            == (
-                effects.c[new_name(each.name)]
-                if each.name in (self.assignments or ())
-                else self.target.c[each.key]
-            )
-            for each in key.columns
-        ]
+    def _becomes(self, effect: str) -> Condition:
+        """Say of a row of the target that it has this effect."""
+        effects = self.effects
         here = self.key.matches(self.target, effects)
-        elsewhere = or_(
-            *(other.c[each.key] != self.target.c[each.key] for each in self.key.columns)
-        )
-        return select(*(other.c[each.key] for each in key.columns)).where(
-            effects.c[EFFECT] == constant("updated"), here, elsewhere, *pairs
-        )
+        return and_(here, effects.c[EFFECT] == constant(effect))
 
     def _delete(self) -> PlannedStep:
-        gone = exists(constant(1)).where(
-            self.key.matches(self.target, self.effects),
-            self.effects.c[EFFECT] == constant("deleted"),
-        )
+        gone = exists(constant(1)).where(self._becomes("deleted"))
         return PlannedStep(RemoveRows(self.target, gone), Step(when=("deleted",)))
 
     def _update(self, assignments: Mapping[str, ColumnElement[Any]]) -> PlannedStep:
         effects = self.effects
         values = {name: effects.c[new_name(name)] for name in assignments}
-        where = and_(
-            self.key.matches(self.target, effects), effects.c[EFFECT] == constant("updated")
-        )
-        step = Step(when=("updated",))
+        where, step = self._becomes("updated"), Step(when=("updated",))
         return PlannedStep(ChangeRows(self.target, values, effects, where), step)
 
     def _insert(self) -> PlannedStep:

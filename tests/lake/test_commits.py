@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import threading
 from collections.abc import Callable
@@ -437,10 +438,12 @@ def test_the_dialects_statements_of_their_own_survive_an_overtaking_writer(
     stop, foreign = threading.Event(), connect().duck
 
     def disturb() -> None:
-        while not stop.wait(0.2):
+        for number in itertools.count(100):
+            if stop.wait(0.2):
+                return
             # Its commit may conflict as well.
             with contextlib.suppress(duckdb.TransactionException):
-                foreign.execute("INSERT INTO counters VALUES (7, 7)")
+                foreign.execute("INSERT INTO counters VALUES ($1, 7)", [number])
 
     thread = threading.Thread(target=disturb)
     thread.start()

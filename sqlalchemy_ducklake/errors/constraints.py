@@ -1,0 +1,127 @@
+"""Rows that a constraint of their table does not allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+
+
+class AmbiguousKeys(duckdb.IntegrityError):
+    """A key that should name one row names several, already in the table.
+
+    ``table``, ``columns`` and ``examples`` (up to three key values, each a tuple) say
+    which.  Another tool wrote them: nothing of this package stores a key twice unless it
+    is told to with ``enforce_constraints="none"``.
+    """
+
+    sqlstate = "23505"
+
+    def __init__(
+        self, table: str, columns: Sequence[str], examples: Sequence[tuple[Any, ...]]
+    ) -> None:
+        super().__init__(table, columns, examples)
+        self.table = table
+        self.columns = tuple(columns)
+        self.examples = tuple(examples)
+
+    def __str__(self) -> str:
+        return (
+            f"table {self.table!r} holds several rows for one key "
+            f"({', '.join(self.columns)}), for example {_tuples(self.examples)}; nothing was "
+            "written. Remove the duplicates first, by their rowid"
+        )
+
+
+class ForeignKeyViolation(duckdb.IntegrityError):
+    """Rows would refer to rows that are not there.
+
+    ``table``, ``constraint`` (its name, or None) and ``columns`` refer to ``parent`` and
+    its ``parent_columns``; ``examples`` are up to three values that are not there.  Found
+    by a SELECT before anything was written, so the transaction stays usable.
+    """
+
+    sqlstate = "23503"
+
+    def __init__(
+        self,
+        table: str,
+        constraint: str | None,
+        columns: Sequence[str],
+        parent: tuple[str, Sequence[str]],
+        examples: Sequence[tuple[Any, ...]],
+    ) -> None:
+        super().__init__(table, constraint, columns, parent, examples)
+        self.table = table
+        self.constraint = constraint
+        self.columns = tuple(columns)
+        self.parent = parent[0]
+        self.parent_columns = tuple(parent[1])
+        self.examples = tuple(examples)
+
+    def __str__(self) -> str:
+        return (
+            f"foreign key{_named(self.constraint)} of table {self.table!r}: "
+            f"({', '.join(self.columns)}) = {_tuples(self.examples)} is not in {self.parent!r} "
+            f"({', '.join(self.parent_columns)}); nothing was written. Insert the referred "
+            "rows first, or NULL"
+        )
+
+
+class RowReferenced(ForeignKeyViolation):
+    """Rows that others refer to would be deleted, or lose the key they are referred by.
+
+    The attributes are those of the foreign key, ``examples`` up to three values that are
+    still referred to.
+    """
+
+    def __str__(self) -> str:
+        return (
+            f"rows of {self.parent!r} are still referred to: foreign key"
+            f"{_named(self.constraint)} of table {self.table!r} ({', '.join(self.columns)}) "
+            f"holds {_tuples(self.examples)} of ({', '.join(self.parent_columns)}); nothing "
+            "was written. Delete or change the referring rows first (ON DELETE and ON UPDATE "
+            "actions are not executed)"
+        )
+
+
+class CheckViolation(duckdb.IntegrityError):
+    """Rows would not satisfy a CHECK constraint.
+
+    ``table``, ``constraint`` (its name, or None) and ``condition`` say which, ``examples``
+    are the values of ``columns`` in up to three such rows.
+    """
+
+    sqlstate = "23514"
+
+    def __init__(
+        self,
+        table: str,
+        constraint: str | None,
+        condition: str,
+        columns: Sequence[str],
+        examples: Sequence[tuple[Any, ...]],
+    ) -> None:
+        super().__init__(table, constraint, condition, columns, examples)
+        self.table = table
+        self.constraint = constraint
+        self.condition = condition
+        self.columns = tuple(columns)
+        self.examples = tuple(examples)
+
+    def __str__(self) -> str:
+        return (
+            f"check{_named(self.constraint)} of table {self.table!r} demands "
+            f"{self.condition}; rows with ({', '.join(self.columns)}) = "
+            f"{_tuples(self.examples)} do not satisfy it; nothing was written. Correct the "
+            "values"
+        )
+
+
+def _named(constraint: str | None) -> str:
+    return f" {constraint!r}" if constraint else ""
+
+
+def _tuples(examples: Sequence[tuple[Any, ...]]) -> str:
+    return ", ".join("(" + ", ".join(map(repr, each)) + ")" for each in examples)
