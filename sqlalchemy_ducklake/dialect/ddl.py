@@ -56,6 +56,8 @@ class DuckLakeDDLCompiler(DDLCompiler):
         self.script = Script(
             (Step(Role.COUNTS), Step(), *(Step(when=(_MISSING,)) for _ in comments)),
             guarded=True,
+            mode="create table",
+            defines=True,
         )
         return ";\n".join([self._count_missing(table), created, *comments])
 

@@ -92,6 +92,7 @@ class Script:
     columns whose values were proved unique in the whole table) are what the commit says
     of the script in the snapshot.  A script that ``keeps_key`` proves nothing: the key is
     unique after it if it was before.  ``flags`` are what its steps depend on beforehand.
+    One that ``defines`` changes the catalog, not rows.
     """
 
     steps: tuple[Step, ...]
@@ -107,6 +108,7 @@ class Script:
     validated_key: tuple[str, ...] = ()
     keeps_key: bool = False
     flags: tuple[str, ...] = ()
+    defines: bool = False
 
 
 @dataclass(slots=True)

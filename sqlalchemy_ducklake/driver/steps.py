@@ -68,6 +68,8 @@ class ScriptRun:
         self, statement: duckdb.Statement, step: Step, values: Mapping[str, Any]
     ) -> None:
         names = statement.named_parameters
+        if self._script.defines:
+            self._connection.work.note_statement(statement)
         self._connection.send(statement, {name: values[name] for name in names})
         duck = self._connection.duck
         if step.role is Role.COUNT:

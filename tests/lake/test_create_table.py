@@ -241,6 +241,7 @@ def test_if_not_exists_leaves_the_keys_of_a_table_that_is_there(engine: Engine) 
     new = Table("T", MetaData(), Column("b", Integer, primary_key=True), comment="new")
     with engine.begin() as connection:
         connection.execute(CreateTable(old, if_not_exists=True))
+        assert inspect(connection).has_table("t")
         connection.execute(CreateTable(new, if_not_exists=True))
     inspector = inspect(engine)
     assert inspector.get_pk_constraint("t")["constrained_columns"] == ["a"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -46,7 +46,8 @@ class Place:
     lake: str
     schema: str
     metadata: queries.MetadataPlace
-    live: bool
+    # What an Inspector has read is the same whichever place it came from.
+    live: bool = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,8 @@ class Found:
     def _commented(self) -> Iterable[keys.ColumnComment]:
         for column in self.columns:
             yield keys.ColumnComment(column.name, column.comment, column.nullable)
-            for field, comment in column.nested_tags:
-                yield keys.ColumnComment(field, comment, nullable=True, nested=True)
+            for inner, comment in column.nested_tags:
+                yield keys.ColumnComment(inner, comment, nullable=True, nested=True)
 
 
 def schema_names(connection: Connection, place: Place) -> list[str]:
@@ -261,8 +262,8 @@ def _nested_tags(row: Any, inside: Mapping[int, Sequence[Any]]) -> Iterable[tupl
         name = f"{row.column_name}.{child.column_name}"
         if child.comment is not None:
             yield name, child.comment
-        for field, comment in _nested_tags(child, inside):
-            yield f"{row.column_name}.{field}", comment
+        for inner, comment in _nested_tags(child, inside):
+            yield f"{row.column_name}.{inner}", comment
 
 
 def _catalog_default(row: Any, kind: TypeName) -> str | None:
