@@ -201,6 +201,8 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         """Execute one parameter set."""
         script = None if context is None else context.script
         own = cast("driver.Cursor", cursor)
+        if context is not None:
+            context.require_base()
         sources = () if context is None else context.sources
         if not sources:
             own.execute(statement, parameters or (), script=script)
@@ -220,6 +222,8 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         context: Any = None,
     ) -> None:
         """Execute all parameter sets at once, if the statement was compiled for that."""
+        if context is not None:
+            context.require_base()
         script = None if context is None else context.script
         cast("driver.Cursor", cursor).executemany(statement, parameters, script=script)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from sqlalchemy import exc
@@ -14,6 +15,10 @@ from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.script import Script, Source
 from sqlalchemy_ducklake.merge.result import MergeResult
 from sqlalchemy_ducklake.merge.staging import LAST_ID
+
+#: The execution option that names the snapshot on which a statement is meant to write.
+EXPECTED_BASE = "expected_base"
+_ANY = object()
 
 
 class StreamingCursor(Cursor):
@@ -28,6 +33,31 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     """One execution of a statement."""
 
     merge_result: MergeResult | None = None
+    _commit_id: str | None = None
+
+    @property
+    def own_connection(self) -> Connection:
+        """The driver's connection."""
+        return cast("Connection", self.root_connection.connection.driver_connection)
+
+    def require_base(self) -> None:
+        """Let a statement with ``expected_base`` fail if its table is another by now."""
+        base = self.execution_options.get(EXPECTED_BASE, _ANY)
+        if base is _ANY:
+            return
+        script = self.script
+        if script is None or script.table is None or self.own_connection.autocommit:
+            raise exc.ArgumentError(
+                f"{EXPECTED_BASE} goes with a statement that writes a table, in a transaction"
+            )
+        self.own_connection.require_base(script.table, base)
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that holds what was written; None before the commit, or without."""
+        connection = self.own_connection
+        published = self._commit_id is not None and connection.last_commit_id == self._commit_id
+        return connection.last_snapshot if published else None
 
     @property
     def script(self) -> Script | None:
@@ -48,8 +78,7 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
 
     def create_server_side_cursor(self) -> DBAPICursor:
         """Open a cursor for streaming."""
-        connection = self.root_connection.connection.driver_connection
-        return cast("DBAPICursor", StreamingCursor(cast("Connection", connection)))
+        return cast("DBAPICursor", StreamingCursor(self.own_connection))
 
     def post_exec(self) -> None:
         """Keep what the script counted."""
@@ -58,20 +87,27 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
             self.cursor.lastrowid = counts.pop(LAST_ID)
         if counts:
             self.merge_result = MergeResult.from_counts(counts)
+            connection = self.own_connection
+            # With autocommit the statement is committed by now.
+            open_one = connection.in_transaction
+            self._commit_id = (
+                connection.work.commit_id if open_one else connection.last_commit_id
+            )
 
 
 def merge_result(result: Result[Any]) -> MergeResult:
     """Tell what the INSERT … ON CONFLICT or merge behind a result did.
 
+    Its ``snapshot_id`` is None until the transaction is committed, and if that made none.
     Raises InvalidRequestError for the result of any other statement.
     """
     cursor_result = getattr(result, "raw", result)
     context = cursor_result.context if isinstance(cursor_result, CursorResult) else None
     found = context.merge_result if isinstance(context, DuckLakeExecutionContext) else None
-    if found is None:
+    if context is None or found is None:
         raise exc.InvalidRequestError(
             "this is not the result of a keyed write on a lake, so it has no merge result; "
             "the ORM keeps the result of a bulk INSERT to itself: execute it with "
             "execution_options={'dml_strategy': 'raw'}, or on session.connection()"
         )
-    return found
+    return replace(found, snapshot_id=context.snapshot_id)

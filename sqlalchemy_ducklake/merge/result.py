@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +12,8 @@ class MergeResult:
 
     ``unchanged`` counts keys whose new values equalled the old ones: nothing was written
     for them.  ``skipped`` counts rows that a ``where`` or ``DO NOTHING`` kept out.
+    ``snapshot_id`` is the snapshot that holds what was written, as far as it is known;
+    results with equal counts are equal.
     """
 
     inserted: int = 0
@@ -19,6 +21,7 @@ class MergeResult:
     deleted: int = 0
     unchanged: int = 0
     skipped: int = 0
+    snapshot_id: int | None = field(default=None, compare=False)
 
     @property
     def written(self) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import Column, Engine, Integer, MetaData, Table, exc, text
 
-from sqlalchemy_ducklake import driver, errors
+from sqlalchemy_ducklake import driver, errors, merge_result, upsert
 
 T, OTHER = ("main", "t"), ("main", "other")
 
@@ -82,3 +83,34 @@ def test_nobody_comes_in_between_the_question_and_the_commit(
 def test_a_base_from_the_future_is_refused(lake: Callable[[], driver.Connection]) -> None:
     with pytest.raises(errors.OptionError, match="expected_base"):
         lake().require_base(T, 999)
+
+
+def test_statements_take_the_base_as_an_option(engine: Engine) -> None:
+    table = Table("t", MetaData(), Column("id", Integer, primary_key=True))
+    table.create(engine)
+    with engine.connect() as connection:
+        first = connection.execute(upsert(table, [{"id": 1}]))
+        assert merge_result(first).snapshot_id is None
+        connection.commit()
+        base = merge_result(first).snapshot_id
+        assert base is not None
+        expecting = {"expected_base": base}
+        again = upsert(table, [{"id": 1}])
+        same = connection.execute(again, execution_options=expecting)
+        connection.commit()
+        assert merge_result(same).snapshot_id is None
+        connection.execute(table.insert(), [{"id": 2}], execution_options=expecting)
+        connection.commit()
+        with pytest.raises(exc.OperationalError) as caught:
+            connection.execute(table.insert(), {"id": 3}, execution_options=expecting)
+        assert isinstance(caught.value.orig, errors.StaleBase)
+        connection.rollback()
+        with pytest.raises(exc.ArgumentError, match="expected_base"):
+            connection.execute(table.select(), execution_options=expecting)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        result = connection.execute(upsert(table, [{"id": 9}]))
+        assert merge_result(result).snapshot_id == connection.scalar(
+            text("SELECT max(snapshot_id) FROM lake.snapshots()")
+        )
+        with pytest.raises(exc.ArgumentError, match="transaction"):
+            connection.execute(table.insert(), {"id": 3}, execution_options=expecting)
