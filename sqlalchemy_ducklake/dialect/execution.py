@@ -103,11 +103,10 @@ def merge_result(result: Result[Any]) -> MergeResult:
     """
     cursor_result = getattr(result, "raw", result)
     context = cursor_result.context if isinstance(cursor_result, CursorResult) else None
-    found = context.merge_result if isinstance(context, DuckLakeExecutionContext) else None
-    if context is None or found is None:
+    if not isinstance(context, DuckLakeExecutionContext) or context.merge_result is None:
         raise exc.InvalidRequestError(
             "this is not the result of a keyed write on a lake, so it has no merge result; "
             "the ORM keeps the result of a bulk INSERT to itself: execute it with "
             "execution_options={'dml_strategy': 'raw'}, or on session.connection()"
         )
-    return replace(found, snapshot_id=context.snapshot_id)
+    return replace(context.merge_result, snapshot_id=context.snapshot_id)
