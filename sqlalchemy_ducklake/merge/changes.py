@@ -57,8 +57,8 @@ class ChangesPlan:
 
     def steps(self) -> Iterator[PlannedStep]:
         """Give all steps but those that drop."""
-        yield PlannedStep(MakeStage(self.staged, self._source_rows()), Step())
         if self.kind_column is not None:
+            yield PlannedStep(MakeStage(self.staged, self._source_rows()), Step())
             yield self._check_kinds()
         yield self._rows_and_birth[1]
         yield PlannedStep(self._fill(), Step())
@@ -67,7 +67,8 @@ class ChangesPlan:
     def drops(self) -> Iterator[PlannedStep]:
         """Give the steps that remove what this plan made."""
         yield from self.upsert.drops()
-        yield drop_stage(self.staged)
+        if self.kind_column is not None:
+            yield drop_stage(self.staged)
         yield drop_stage(self._rows_and_birth[0])
 
     @cached_property
@@ -112,9 +113,12 @@ class ChangesPlan:
         return rows_stage(self._columns, {KIND: String()})
 
     def _source_rows(self) -> Any:
-        order = None if self.sequence_column is None else self.source.c[self.sequence_column]
-        place = (func.row_number().over(order_by=order) - constant(1)).label(SEQUENCE)
+        place = self._place().label(SEQUENCE)
         return select(place, *self.source.c).select_from(self.source)
+
+    def _place(self) -> ColumnElement[Any]:
+        order = None if self.sequence_column is None else self.source.c[self.sequence_column]
+        return func.row_number().over(order_by=order) - constant(1)
 
     def _kind(self) -> ColumnElement[Any]:
         if self.deletes_only:
@@ -126,14 +130,15 @@ class ChangesPlan:
         return case(deleted, else_=constant("upsert"))
 
     def _fill(self) -> AppendRows:
-        staged = self.staged
+        """Stage the rows with the target's types; where kinds are checked, a second time."""
+        source = self.source if self.kind_column is None else self.staged
         values = [
-            staged.c[each.name] if each.name in staged.c else null() for each in self._columns
+            source.c[each.name] if each.name in source.c else null() for each in self._columns
         ]
-        place = staged.c[SEQUENCE]
-        rows = select(*values, self._kind(), place, place)
+        place = self._place() if self.kind_column is None else source.c[SEQUENCE]
+        rows = select(*values, self._kind(), place, place).select_from(source)
         if self.kind_column is not None:
-            kind = staged.c[self.kind_column]
+            kind = source.c[self.kind_column]
             rows = rows.where(kind.not_in([constant(each) for each in PASSED_OVER]))
         names = [each.name for each in self._columns]
         return AppendRows(self._rows_and_birth[0], [*names, KIND, SEQUENCE, FIRST], rows)

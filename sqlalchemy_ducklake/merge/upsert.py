@@ -31,7 +31,7 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
-from sqlalchemy.sql.selectable import FromClause, Select, TableClause
+from sqlalchemy.sql.selectable import FromClause, Select, SelectBase, TableClause
 from sqlalchemy.sql.visitors import replacement_traverse
 
 from sqlalchemy_ducklake.driver.script import Role, Step
@@ -145,13 +145,21 @@ class UpsertPlan:
         if self.assignments is None:
             return True
         in_key = {each.name for each in self.key.columns}
-        replaced = {
-            name
-            for name, value in self.assignments.items()
-            if getattr(value, "table", None) is self.excluded and value.name == name
-        }
         inserted = {each.name for each in self.columns} - in_key
-        return self.where is None and replaced == set(self.assignments) == inserted
+        return self.where is None and self._replaces and set(self.assignments) == inserted
+
+    @property
+    def _replaces(self) -> bool:
+        """Tell whether every assigned column takes the value of the staged row."""
+        return all(
+            getattr(value, "table", None) is self.excluded and value.name == name
+            for name, value in (self.assignments or {}).items()
+        )
+
+    @cached_property
+    def _narrow(self) -> bool:
+        """Tell whether the effects need no new values, because the staged rows have them."""
+        return self._replaces and (self.single or self.last_row_decides)
 
     @cached_property
     def waves(self) -> waves.WaveStages:
@@ -161,7 +169,7 @@ class UpsertPlan:
     @cached_property
     def effects(self) -> TableClause:
         """Name the table of effects: one row for each staged key that exists."""
-        new = () if self.assignments is None else self.assignments
+        new = () if self._narrow else self.assignments or ()
         return effects_stage(
             [
                 column(EFFECT),
@@ -250,15 +258,22 @@ class UpsertPlan:
         rows = select(
             self._effect(new, excluded).label(EFFECT),
             *self.key.within(excluded),
-            *(value.label(new_name(name)) for name, value in new.items()),
+            *(value.label(new_name(name)) for name, value in new.items() if not self._narrow),
         ).select_from(self.target.join(excluded, self.key.matches(self.target, excluded)))
         yield PlannedStep(MakeStage(self.effects, rows), Step())
-        effects = self.effects
-        fresh = self._new_rows().subquery("fresh")
-        inserted: Select[Any] = select(constant("inserted"), func.count()).select_from(fresh)
+        yield PlannedStep(self._counts(), Step(Role.COUNTS))
+
+    def _counts(self) -> SelectBase:
+        """Count the effects; what is staged to be stored and did not exist is new."""
+        effects, stage = self.effects, self.stage
+        known: Select[Any] = select(func.count()).select_from(effects)
+        staged: Select[Any] = select(func.count()).select_from(stage)
+        if self.with_kind:
+            known = known.where(effects.c[EFFECT] != constant("deleted"))
+            staged = staged.where(stage.c[KIND] != constant("delete"))
+        inserted = staged.scalar_subquery() - known.scalar_subquery()
         by_effect = select(effects.c[EFFECT], func.count()).group_by(effects.c[EFFECT])
-        counts = union_all(inserted, by_effect)
-        yield PlannedStep(counts, Step(Role.COUNTS))
+        return union_all(select(constant("inserted"), inserted), by_effect)
 
     def _effect(
         self, new: Mapping[str, ColumnElement[Any]], excluded: FromClause
@@ -292,20 +307,31 @@ class UpsertPlan:
         if not self.assignments:
             return Images(self.target, born, deleted=gone)
         values = {
-            each.name: self.effects.c[new_name(each.name)]
-            if each.name in self.assignments
-            else each
+            each.name: self._new_value(each.name) if each.name in self.assignments else each
             for each in self.target.c
         }
         updated = self._becomes("updated")
         return Images(
             self.target,
             born,
-            changed=Rows(select().select_from(self.target.join(self.effects, updated)), values),
+            changed=Rows(
+                select().select_from(self.target.join(self._changes, updated)), values
+            ),
             assigned=frozenset(self.assignments),
             deleted=gone,
             replaced=is_in(self.effects, updated),
         )
+
+    @cached_property
+    def _changes(self) -> FromClause:
+        """Give the effects with the new values."""
+        if not self._narrow:
+            return self.effects
+        return self.effects.join(self.stage, self.key.matches(self.effects, self.stage))
+
+    def _new_value(self, name: str) -> ColumnElement[Any]:
+        """Give what an assigned column becomes, in terms of the changes."""
+        return self.stage.c[name] if self._narrow else self.effects.c[new_name(name)]
 
     def _becomes(self, effect: str) -> Condition:
         """Say of a row of the target that it has this effect."""
@@ -318,10 +344,9 @@ class UpsertPlan:
         return PlannedStep(RemoveRows(self.target, gone), Step(when=("deleted",)))
 
     def _update(self, assignments: Mapping[str, ColumnElement[Any]]) -> PlannedStep:
-        effects = self.effects
-        values = {name: effects.c[new_name(name)] for name in assignments}
+        values = {name: self._new_value(name) for name in assignments}
         where, step = self._becomes("updated"), Step(when=("updated",))
-        return PlannedStep(ChangeRows(self.target, values, effects, where), step)
+        return PlannedStep(ChangeRows(self.target, values, self._changes, where), step)
 
     def _insert(self) -> PlannedStep:
         names = [each.name for each in self.columns]
