@@ -16,6 +16,7 @@ from sqlalchemy import (
     Column,
     and_,
     column,
+    exc,
     exists,
     func,
     select,
@@ -42,7 +43,16 @@ MATCHED, REMAINING = "matched", "remaining"
 
 
 def row_id(target: FromClause) -> ColumnElement[Any]:
-    """Name the engine's row id of a table."""
+    """Name the engine's row id of a table.
+
+    Raises CompileError for a table in which a column of that name hides it.
+    """
+    if any(each.name.lower() == "rowid" for each in target.c):
+        raise exc.CompileError(
+            f"{target} has a column called 'rowid', which hides the engine's row ids; such a "
+            "table can be inserted into, upserted by key and updated by one parameter set, "
+            "but not merged by MERGE arms, nor changed by many sets or with RETURNING"
+        )
     found = column("rowid", BigInteger)
     found.table = target
     return found
