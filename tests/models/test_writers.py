@@ -201,6 +201,7 @@ def check(url: URL, results: list[Acknowledged]) -> None:
 
     # Without the locks one gets nearly all turns, and the others one each.
     turns = [each.turns for each in results]
+    assert min(turns) * 8 + 4 >= max(turns), f"somebody starved: {turns}"
 
 
 def prepared(lake: LakeConfig) -> URL:
