@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import CheckConstraint, exc
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.ddl import CreateTable
 from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import FromClause
 
@@ -91,5 +90,5 @@ class ConstraintCompiler(SQLCompiler):
         own = [*target.constraints, *(each for c in target.c for each in c.constraints)]
         if not any(isinstance(each, CheckConstraint) for each in own):
             return []
-        compiler = self.dialect.ddl_compiler(self.dialect, CreateTable(target))
+        compiler = cast("Any", self.dialect.ddl_compiler)(self.dialect, None)
         return checks_of(target, tags.checks_of(target, compiler))

@@ -18,11 +18,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from sqlalchemy import Column
-from sqlalchemy.sql.ddl import CreateTable
 from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import FromClause
@@ -206,7 +205,7 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
         if not isinstance(target, Table):
             return []
         given = {column.name for column in columns}
-        ddl = self.dialect.ddl_compiler(self.dialect, CreateTable(target))
+        ddl = cast("Any", self.dialect.ddl_compiler)(self.dialect, None)
         texts = {
             column: ddl.get_column_default_string(column)
             for column in target.c

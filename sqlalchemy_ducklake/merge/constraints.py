@@ -15,16 +15,15 @@ from typing import Any
 from sqlalchemy import (
     CheckConstraint,
     ForeignKeyConstraint,
+    MetaData,
     and_,
     exc,
     exists,
     func,
     select,
-    table,
     true,
     union_all,
 )
-from sqlalchemy import column as lightweight_column
 from sqlalchemy.sql.elements import ColumnClause, ColumnElement, TextClause
 from sqlalchemy.sql.schema import Column, Table
 from sqlalchemy.sql.selectable import FromClause, Select
@@ -145,8 +144,8 @@ def _foreign_key(constraint: ForeignKeyConstraint) -> ForeignKey:
     if parent is None:
         # Nobody gave this MetaData the parent; its name is all that a check needs.
         *schema, name = constraint.elements[0].target_fullname.split(".")[:-1]
-        columns: Any = map(lightweight_column, targets)
-        parent = table(name, *columns, schema=".".join(schema) or None)
+        columns: list[Column[Any]] = [Column(each) for each in targets]
+        parent = Table(name, MetaData(), *columns, schema=".".join(schema) or None)
     else:
         targets = [element.column.name for element in constraint.elements]
     return ForeignKey(
