@@ -1,8 +1,8 @@
 """The same statements on a lake and on SQLite: both take them or both refuse them.
 
-SQLite looks at foreign keys with ``PRAGMA foreign_keys=ON``.  It checks each row as it is
-changed where the lake checks what a statement leaves, so statements that differ only in
-that (swaps of a unique value) are not among these.
+SQLite looks at foreign keys with ``PRAGMA foreign_keys=ON``.  It checks each row of several
+as it is changed, where the lake checks what the statement leaves.  So of several rows the
+lake may take what SQLite refuses, if SQLite takes all rows that are then there.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from sqlalchemy import (
     delete,
     event,
     exc,
+    insert,
     select,
     update,
 )
@@ -162,6 +163,16 @@ def attempt(engine: Engine, statement: Any, given: Any) -> Any:
     return None
 
 
+def adopt(lite: Engine, tables: list[Any]) -> None:
+    """Replace all rows of SQLite, which looks at them when all are there."""
+    with lite.begin() as connection:
+        connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+        for table, found in zip(TABLES, tables, strict=True):
+            connection.execute(delete(table))
+            if found:
+                connection.execute(insert(table).values(found))
+
+
 def stored(engine: Engine) -> list[Any]:
     with engine.connect() as connection:
         return [
@@ -186,7 +197,10 @@ def test_a_lake_and_sqlite_take_and_refuse_the_same(
         said = attempt(lake, build(sqlalchemy_ducklake.insert), given)
         wanted = attempt(lite, build(sqlite.insert), given)
         place = (seed, step, action.__name__, table.name, given, said, wanted)
-        assert (said is None) == (wanted is None), place
+        if said is None and wanted is not None and isinstance(given, list):
+            adopt(lite, stored(lake))
+        else:
+            assert (said is None) == (wanted is None), place
         assert stored(lake) == stored(lite), place
         if said is not None:
             known = (errors.KeyViolation, errors.ForeignKeyViolation, errors.CheckViolation)
