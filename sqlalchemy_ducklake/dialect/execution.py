@@ -33,6 +33,8 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     """One execution of a statement."""
 
     merge_result: MergeResult | None = None
+    # Kept, because SQLAlchemy's connection may be closed when somebody asks.
+    _writer: Connection | None = None
     _commit_id: str | None = None
 
     @property
@@ -55,9 +57,10 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     @property
     def snapshot_id(self) -> int | None:
         """The snapshot that holds what was written; None before the commit, or without."""
-        connection = self.own_connection
-        published = self._commit_id is not None and connection.last_commit_id == self._commit_id
-        return connection.last_snapshot if published else None
+        writer = self._writer
+        if writer is None or writer.closed or writer.last_commit_id != self._commit_id:
+            return None
+        return writer.last_snapshot
 
     @property
     def script(self) -> Script | None:

@@ -107,6 +107,9 @@ def test_statements_take_the_base_as_an_option(engine: Engine) -> None:
         connection.rollback()
         with pytest.raises(exc.ArgumentError, match="expected_base"):
             connection.execute(table.select(), execution_options=expecting)
+    with engine.begin() as connection:
+        result = connection.execute(upsert(table, [{"id": 7}]))
+    assert merge_result(result).snapshot_id is not None  # the connection is closed by now
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         result = connection.execute(upsert(table, [{"id": 9}]))
         assert merge_result(result).snapshot_id == connection.scalar(
