@@ -90,12 +90,10 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
             self.cursor.lastrowid = counts.pop(LAST_ID)
         if counts:
             self.merge_result = MergeResult.from_counts(counts)
-            connection = self.own_connection
+            self._writer = writer = self.own_connection
             # With autocommit the statement is committed by now.
-            open_one = connection.in_transaction
-            self._commit_id = (
-                connection.work.commit_id if open_one else connection.last_commit_id
-            )
+            committed = not writer.in_transaction
+            self._commit_id = writer.last_commit_id if committed else writer.work.commit_id
 
 
 def merge_result(result: Result[Any]) -> MergeResult:
