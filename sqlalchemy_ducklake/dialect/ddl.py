@@ -103,7 +103,7 @@ class DuckLakeDDLCompiler(DDLCompiler):
             )
         kind = self.dialect.type_compiler_instance.process(column.type, type_expression=column)
         if column.primary_key and not _is_temporary(column.table):
-            _check_key_type(kind)
+            check_key_type(kind)
         parts = [self.preparer.format_column(column), kind]
         default = self.get_column_default_string(column)
         if default is not None:
@@ -230,7 +230,8 @@ class DuckLakeDDLCompiler(DDLCompiler):
             )
 
 
-def _check_key_type(kind: str) -> None:
+def check_key_type(kind: str) -> None:
+    """Raise CompileError if columns of a type, as the engine spells it, cannot be a key."""
     nested = kind.endswith("]") or kind.startswith(("STRUCT(", "MAP("))
     reason = _NESTED_KEY if nested else _NO_KEY.get(kind)
     if reason is not None:

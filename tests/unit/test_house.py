@@ -15,7 +15,13 @@ PACKAGE = Path(sqlalchemy_ducklake.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 # The files that own statements beyond queries and data changes.
-OWNERS = {"lake/attach.py", "dialect/compiler.py", "dialect/ddl.py", "dialect/changes.py"}
+OWNERS = {
+    "alembic/elements.py",
+    "lake/attach.py",
+    "dialect/compiler.py",
+    "dialect/ddl.py",
+    "dialect/changes.py",
+}
 OWNED = ("ATTACH ", "DETACH ", "ALTER ", "CREATE ", "COMMENT ON ", "DROP ")
 
 

@@ -1,0 +1,193 @@
+"""What each operation of Alembic does on a lake.
+
+Keys and constraints are in the comments of a table, all of them together, so every
+operation on one reads the table, audits its rows, and writes what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from alembic.ddl import base
+from sqlalchemy import schema
+
+from sqlalchemy_ducklake.alembic import audits, catalog
+from sqlalchemy_ducklake.alembic.columns import ColumnOperations
+from sqlalchemy_ducklake.alembic.comparison import same_default
+from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
+from sqlalchemy_ducklake.alembic.tables import LakeTable
+from sqlalchemy_ducklake.dialect import tags
+from sqlalchemy_ducklake.dialect.ddl import check_key_type
+from sqlalchemy_ducklake.dialect.reflection.typenames import sql_type
+from sqlalchemy_ducklake.keys import Constraints, PrimaryKey
+
+_PARTS: Mapping[type[schema.Constraint], tuple[str, ...]] = {
+    schema.UniqueConstraint: ("unique",),
+    schema.ForeignKeyConstraint: ("foreign_keys",),
+    schema.CheckConstraint: ("checks",),
+}
+_ANY = ("unique", "foreign_keys", "checks")
+
+
+class DuckLakeImpl(ColumnOperations):
+    """Migrations of a lake."""
+
+    __dialect__ = "ducklake"
+    transactional_ddl = True
+
+    def create_table(self, table: schema.Table, **kw: Any) -> None:
+        """Create a table."""
+        super().create_table(table, **kw)
+        if not kw.get("if_not_exists"):
+            where = self.real_schema(table.schema)
+            self.remember(catalog.of_model(table, self.compiler, where))
+
+    def drop_table(self, table: schema.Table, **kw: Any) -> None:
+        """Drop a table, and its keys with it."""
+        super().drop_table(table, **kw)
+        self.forget(table.name, table.schema)
+
+    def rename_table(
+        self, old_table_name: str, new_table_name: str, schema: str | None = None
+    ) -> None:
+        """Rename a table; foreign keys follow.
+
+        The lake refuses it after another change of the table in the same transaction.
+        """
+        before = self.table(old_table_name, schema)
+        parent = before.schema, before.name
+        referring = [one for one in self.tables() if one.referring(*parent)]
+        self._exec(base.RenameTable(old_table_name, new_table_name, schema=schema))
+        self.forget(*reversed(parent))
+        for one in referring:
+            self._follow(one, parent, str(new_table_name))
+        if not referring:
+            self.remember(replace(before, name=str(new_table_name)))
+
+    def create_table_comment(self, table: schema.Table) -> None:
+        """Write the comment of a table and keep its tag."""
+        before = self.table(table.name, table.schema)
+        self.settle(before, replace(before, comment=table.comment))
+
+    def drop_table_comment(self, table: schema.Table) -> None:
+        """Leave nothing but the tag."""
+        before = self.table(table.name, table.schema)
+        self.settle(before, replace(before, comment=None))
+
+    def add_constraint(self, const: Any, **kw: Any) -> None:
+        """Audit the rows, then write the constraint into the tag."""
+        del kw
+        before = self.table(const.table.name, const.table.schema)
+        if isinstance(const, schema.PrimaryKeyConstraint):
+            self._add_primary_key(before, tags.primary_key_of(const.table, self.compiler))
+        else:
+            self._promise(before, self._only(const))
+
+    def drop_constraint(self, const: schema.Constraint, **kw: Any) -> None:
+        """Write the tag without the constraint; raises MigrationRefused if there is none."""
+        before = self.table(const.table.name, const.table.schema)
+        name = tags.name_of(const, self.compiler)
+        is_key = name is not None and name == before.key.name
+        if isinstance(const, schema.PrimaryKeyConstraint) or is_key:
+            self._drop_primary_key(before, name)
+            return
+        self._break(before, name, _PARTS.get(type(const), _ANY), **kw)
+
+    def create_index(self, index: schema.Index, **kw: Any) -> None:
+        """Write the index into the tag; a unique one is audited like a constraint."""
+        before = self._table_of(index)
+        there = {one.name for one in before.constraints.indexes}
+        if not (kw.get("if_not_exists") and tags.name_of(index, self.compiler) in there):
+            self._promise(before, self._only(index))
+
+    def drop_index(self, index: schema.Index, **kw: Any) -> None:
+        """Write the tag without the index; raises MigrationRefused if there is none."""
+        before = self._table_of(index)
+        self._break(before, tags.name_of(index, self.compiler), ("indexes",), **kw)
+
+    def compare_server_default(
+        self,
+        inspector_column: schema.Column[Any],  # noqa: ARG002 - Alembic's signature
+        metadata_column: schema.Column[Any],
+        rendered_metadata_default: str | None,
+        rendered_inspector_default: str | None,
+    ) -> bool:
+        """Tell whether the defaults differ, however each of them is written."""
+        if rendered_metadata_default == rendered_inspector_default:
+            return False
+        if rendered_metadata_default is None or rendered_inspector_default is None:
+            return True
+        return not same_default(self.lake, rendered_inspector_default, metadata_column)
+
+    def _only(self, wanted: schema.Constraint | schema.Index) -> Constraints:
+        """Say one constraint or index as the tag says it."""
+        table: Any = wanted.table
+        columns = [one for column in table.columns for one in column.constraints]
+        everything = [*table.constraints, *columns, *table.indexes]
+        others = [one for one in everything if one is not wanted]
+        said = tags.constraints_of(table, self.compiler, without=others)
+        return replace(said, identity={}, computed={}, types={})
+
+    def _table_of(self, index: schema.Index) -> LakeTable:
+        table: Any = index.table
+        return self.table(table.name, table.schema)
+
+    def _promise(self, before: LakeTable, added: Constraints) -> None:
+        after = before.with_constraints(added)
+        for unique in added.unique_keys():
+            for name in unique.columns:
+                before.column(name)
+        for key in added.foreign_keys:
+            for name in key.columns:
+                before.column(name)
+        if not self.as_sql:
+            audits.require_new(self.lake, before, after)
+        self.settle(before, after)
+
+    def _break(
+        self, before: LakeTable, name: str | None, parts: tuple[str, ...], **kw: Any
+    ) -> None:
+        there = [one.name for part in parts for one in getattr(before.constraints, part)]
+        if kw.get("if_exists") and name not in there:
+            return
+        if name is None:
+            raise MigrationRefused(
+                before.name, "a constraint without a name cannot be found", "name it"
+            )
+        self.settle(before, before.without_constraint(name, parts))
+
+    def _add_primary_key(self, before: LakeTable, key: PrimaryKey) -> None:
+        if before.key.columns:
+            raise MigrationRefused(
+                before.name,
+                f"it has the primary key ({', '.join(before.key.columns)}) already",
+                "drop that first: op.drop_constraint(None, …, type_='primary')",
+            )
+        self.refuse_offline(before.name, "create a primary key")
+        columns = [before.column(name) for name in key.columns]
+        for column in columns:
+            kind = self.dialect.type_compiler_instance.process(sql_type(column.type))
+            check_key_type(kind)
+            audits.require_no_null(self.lake, before, column.name)
+        names = tuple(column.name for column in columns)
+        audits.require_unique(self.lake, before, names)
+        table = before
+        for column in columns:
+            if column.nullable:
+                table = self._change_nullable(table, column.name, nullable=False)
+        self.settle(table, replace(table, key=PrimaryKey(names, key.name)))
+
+    def _drop_primary_key(self, before: LakeTable, name: str | None) -> None:
+        if not before.key.columns or name not in (None, before.key.name):
+            there = before.key.name or ", ".join(before.key.columns) or "none"
+            raise MigrationRefused(
+                before.name, f"it has no primary key {name!r}", f"its primary key: {there}"
+            )
+        self.settle(before, replace(before, key=PrimaryKey(())))
+
+    def _follow(self, table: LakeTable, parent: tuple[str, str], new: str) -> None:
+        """Let the foreign keys of a table, perhaps the renamed one itself, follow a rename."""
+        stored = replace(table, name=new) if (table.schema, table.name) == parent else table
+        self.settle(stored, stored.with_parent_renamed(*parent, new))
