@@ -11,6 +11,7 @@ from sqlalchemy import (
     ColumnElement,
     Insert,
     delete,
+    exc,
     func,
     insert,
     literal,
@@ -26,6 +27,7 @@ from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
 from sqlalchemy_ducklake.alembic.stored import StoredTables
 from sqlalchemy_ducklake.alembic.tables import LakeTable
 from sqlalchemy_ducklake.dialect import tags
+from sqlalchemy_ducklake.dialect.ddl import check_key_type
 from sqlalchemy_ducklake.dialect.reflection.catalog import FoundColumn
 from sqlalchemy_ducklake.dialect.reflection.typenames import TypeName, sql_type
 
@@ -64,7 +66,10 @@ class ColumnOperations(StoredTables):
         new = catalog.column_of_model(column, self.compiler)
         said = tags.constraints_of(column.table, self.compiler)
         after = before.with_column(new).with_constraints(said)
-        self._exec(base.AddColumn(table_name, _plain(column), schema=schema))
+        try:
+            self._exec(base.AddColumn(table_name, _plain(column, new), schema=schema))
+        except exc.NotSupportedError as error:
+            raise _no_expression(before, new.name) from error
         stored = before.with_column(replace(new, comment=None))
         if not self.as_sql:
             audits.require_new(self.lake, before, after)
@@ -172,6 +177,8 @@ class ColumnOperations(StoredTables):
                 "add a column of the new type, copy with op.execute(update(…)), drop the old "
                 "one, and rename the new one",
             )
+        if new != column.type and column.name in table.key.columns:
+            check_key_type(_text(new, self))
         length = getattr(wanted, "length", None)
         if length is not None and not self.as_sql and new.name == "VARCHAR":
             audits.require_length(self.lake, table, column.name, length)
@@ -203,7 +210,10 @@ class ColumnOperations(StoredTables):
                 f"column {column!r} cannot become computed or an identity",
                 "make the table anew and copy the rows",
             )
-        self._exec(base.ColumnDefault(table.name, column, default, schema=table.schema))
+        try:
+            self._exec(base.ColumnDefault(table.name, column, default, schema=table.schema))
+        except exc.NotSupportedError as error:
+            raise _no_expression(table, column) from error
 
     def _rename(self, table: LakeTable, old: str, new: str) -> None:
         after = table.with_column_renamed(old, new)
@@ -262,9 +272,22 @@ class ColumnOperations(StoredTables):
         return insert(audits.clause(table)).from_select([one.name for one in wanted], rows)
 
 
-def _plain(column: schema.Column[Any]) -> schema.Column[Any]:
+def _plain(column: schema.Column[Any], new: FoundColumn) -> schema.Column[Any]:
     """Return a column as the engine can add it; all else is done afterwards."""
-    return schema.Column(column.name, column.type, server_default=column.server_default)
+    default: Any = column.server_default
+    if new.type.name == "BOOLEAN" and str(new.default).lower() in {"true", "false"}:
+        # The engine takes these words for expressions, which cannot be added.
+        default = str(new.default).lower()
+    return schema.Column(column.name, column.type, server_default=default)
+
+
+def _no_expression(table: LakeTable, column: str) -> MigrationRefused:
+    return MigrationRefused(
+        table.name,
+        f"the lake takes an expression as the default of column {column!r} only if the column "
+        "was made with its table",
+        "use a literal, or a default of the model, or make the table anew",
+    )
 
 
 def _text(kind: TypeName, of: StoredTables) -> str:

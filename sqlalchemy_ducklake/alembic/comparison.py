@@ -7,6 +7,8 @@ from typing import Any
 from sqlalchemy import Column, MetaData, Table, inspect
 from sqlalchemy.engine import Connection
 
+_AS_TEXT = {"true": "'true'", "false": "'false'"}
+
 
 def same_default(connection: Connection, found: Any, wanted: Column[Any]) -> bool:
     """Tell whether a column of a lake has the default that a model declares.
@@ -25,4 +27,6 @@ def same_default(connection: Connection, found: Any, wanted: Column[Any]) -> boo
         (told,) = inspect(connection).get_columns(probe.name)
     finally:
         probe.drop(connection)
-    return bool(told["default"] == found)
+    # A word of BOOLEAN that came with ALTER TABLE is a text to the engine.
+    default = str(told["default"])
+    return found in {default, _AS_TEXT.get(default)}

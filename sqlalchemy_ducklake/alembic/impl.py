@@ -28,6 +28,8 @@ _PARTS: Mapping[type[schema.Constraint], tuple[str, ...]] = {
     schema.ForeignKeyConstraint: ("foreign_keys",),
     schema.CheckConstraint: ("checks",),
 }
+# What Alembic calls the table of an index that was named without one.
+_UNSAID = "no_table"
 _ANY = ("unique", "foreign_keys", "checks")
 
 
@@ -58,13 +60,15 @@ class DuckLakeImpl(ColumnOperations):
         """
         before = self.table(old_table_name, schema)
         parent = before.schema, before.name
-        referring = [one for one in self.tables() if one.referring(*parent)]
+        others = [
+            one
+            for one in self.tables()
+            if one.referring(*parent) and (one.schema, one.name) != parent
+        ]
         self._exec(base.RenameTable(old_table_name, new_table_name, schema=schema))
-        self.forget(*reversed(parent))
-        for one in referring:
-            self._follow(one, parent, str(new_table_name))
-        if not referring:
-            self.remember(replace(before, name=str(new_table_name)))
+        self.forget(before.name, before.schema)
+        for one in (replace(before, name=str(new_table_name)), *others):
+            self.settle(one, one.with_parent_renamed(*parent, str(new_table_name)))
 
     def create_table_comment(self, table: schema.Table) -> None:
         """Write the comment of a table and keep its tag."""
@@ -132,16 +136,17 @@ class DuckLakeImpl(ColumnOperations):
 
     def _table_of(self, index: schema.Index) -> LakeTable:
         table: Any = index.table
+        if table.name == _UNSAID:
+            for one in self.tables():
+                if index.name in {each.name for each in one.constraints.indexes}:
+                    return one
         return self.table(table.name, table.schema)
 
     def _promise(self, before: LakeTable, added: Constraints) -> None:
         after = before.with_constraints(added)
-        for unique in added.unique_keys():
-            for name in unique.columns:
-                before.column(name)
-        for key in added.foreign_keys:
-            for name in key.columns:
-                before.column(name)
+        parts: Any = (*added.unique, *added.foreign_keys, *added.indexes)
+        for name in (name for one in parts for name in one.columns if name is not None):
+            before.column(name)
         if not self.as_sql:
             audits.require_new(self.lake, before, after)
         self.settle(before, after)
@@ -186,8 +191,3 @@ class DuckLakeImpl(ColumnOperations):
                 before.name, f"it has no primary key {name!r}", f"its primary key: {there}"
             )
         self.settle(before, replace(before, key=PrimaryKey(())))
-
-    def _follow(self, table: LakeTable, parent: tuple[str, str], new: str) -> None:
-        """Let the foreign keys of a table, perhaps the renamed one itself, follow a rename."""
-        stored = replace(table, name=new) if (table.schema, table.name) == parent else table
-        self.settle(stored, stored.with_parent_renamed(*parent, new))

@@ -8,20 +8,23 @@ from functools import lru_cache
 from typing import Any
 
 import duckdb
+from sqlalchemy import exc
 
 
 @lru_cache(maxsize=1024)
 def columns_in(text: str) -> frozenset[str]:
     """Return the names that may be columns in an expression, in lower case.
 
-    Of a dotted name every part may be the column.  Raises the engine's error for a text
-    that is no expression.
+    Of a dotted name every part may be the column.  Raises CompileError for a text that
+    is no expression.
     """
     with duckdb.connect() as engine:
-        (parsed,) = engine.execute(
-            "SELECT json_serialize_sql(?)", [f"SELECT {text}"]
-        ).fetchone() or ("{}",)
-    return frozenset(name.lower() for name in _names(json.loads(parsed)))
+        row = engine.execute("SELECT json_serialize_sql(?)", [f"SELECT {text}"]).fetchone()
+    parsed = json.loads(row[0]) if row else {"error": True}
+    if parsed["error"]:
+        reason = parsed.get("error_message", "")
+        raise exc.CompileError(f"{text!r} is no SQL expression: {reason}")
+    return frozenset(name.lower() for name in _names(parsed))
 
 
 def _names(node: Any) -> Iterator[str]:
