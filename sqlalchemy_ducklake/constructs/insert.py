@@ -17,7 +17,6 @@ from sqlalchemy.sql.elements import ClauseElement, ColumnElement, KeyedColumnEle
 from sqlalchemy.sql.schema import Constraint
 from sqlalchemy.sql.visitors import InternalTraversal
 from sqlalchemy.types import NULLTYPE
-from sqlalchemy.util import memoized_property
 
 ColumnName = str | Column[Any] | KeyedColumnElement[Any]
 Assignments = (
@@ -39,9 +38,10 @@ class Insert(StandardInsert):
     stringify_dialect = "ducklake"
     inherit_cache = True
 
-    @memoized_property
-    def _excluded(self) -> Any:
-        return self.table.alias("excluded")
+    def __init__(self, table: Any) -> None:
+        super().__init__(table)
+        # Made once: every statement that comes of this one speaks of the same row.
+        self._excluded: Any = self.table.alias("excluded")
 
     @property
     def excluded(self) -> Any:

@@ -6,9 +6,10 @@ written: the first whose ``where`` is true of a row decides what becomes of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, cast
 
+import pyarrow as pa
 from sqlalchemy import and_, exc
 from sqlalchemy.sql import coercions, roles
 from sqlalchemy.sql.base import CompileState, _generative
@@ -50,7 +51,9 @@ def delete_keys(target: Any, keys: Any) -> Merge:
 
     ``keys`` is whatever :meth:`Merge.using` takes, with the columns of the key and no other.
     """
-    statement = merge(target).changes(keys)
+    statement = merge(target)
+    key = [str(each.name) for each in statement.table.primary_key]
+    statement = statement.changes(_source(keys, key))
     statement.deletes_only = True
     found = set(statement.columns_of_source())
     wanted = {column.name for column in statement.table.primary_key}
@@ -133,7 +136,7 @@ class Merge(UpdateBase):
         self, target: Any, compare: Iterable[Any] | None, *, unconditional: bool
     ) -> None:
         self.table = coercions.expect(roles.DMLTableRole, target, apply_propagate_attrs=self)
-        self.version_columns = None if compare is None else tuple(map(_key, compare))
+        self.version_columns = None if compare is None else _compared(self.table, compare)
         self.is_unconditional = unconditional
 
     @_generative
@@ -145,7 +148,7 @@ class Merge(UpdateBase):
         ``on`` is a condition, or names of columns that must be equal; without it the
         primary key of the target decides.
         """
-        self.source = _source(source)
+        self.source = _source(source, [each.name for each in self.table.c])
         if isinstance(on, ClauseElement):
             self.on = coercions.expect(roles.OnClauseRole, on)
         else:
@@ -205,7 +208,7 @@ class Merge(UpdateBase):
         Of several changes to one key the last one counts, by ``sequence`` or by their
         order; a column that the source lacks becomes NULL.
         """
-        self.source = _source(source)
+        self.source = _source(source, [each.name for each in self.table.c])
         self.is_changes = True
         self.kind_column = _source_column(self.source, kind)
         self.sequence_column = _source_column(self.source, sequence)
@@ -225,8 +228,22 @@ class MergeState(CompileState):
     """What SQLAlchemy keeps while it compiles a merge: nothing but the statement."""
 
 
-def _source(source: Any) -> FromClause:
+def _compared(target: Any, columns: Iterable[Any]) -> tuple[str, ...]:
+    """Name the columns that decide whether a row differs; a wrong one would hide changes."""
+    if isinstance(columns, str):
+        raise exc.ArgumentError(f"compare is a list of columns; write compare=[{columns!r}]")
+    keys = [_key(each) for each in columns]
+    unknown = [key for key in keys if key not in target.c]
+    if unknown or not keys:
+        raise exc.ArgumentError(f"compare names columns of {target}, which has no {unknown}")
+    return tuple(str(target.c[key].name) for key in keys)
+
+
+def _source(source: Any, empty: Iterable[str] = ()) -> FromClause:
+    """Make a source of what is given; no rows at all have the columns ``empty``."""
     if not hasattr(source, "__clause_element__") and is_rows(source):
+        if isinstance(source, Sequence) and not source and empty:
+            return Batch(pa.table({name: pa.nulls(0) for name in empty}))
         return Batch(source)
     found: Any = source
     if isinstance(source, SelectBase):
@@ -243,6 +260,9 @@ def _source_column(source: FromClause, name: str | None) -> str | None:
 def _equal(target: Any, source: FromClause, names: Iterable[str] | None) -> ColumnElement[bool]:
     if isinstance(names, str):
         raise exc.ArgumentError(f"on is a condition or a list of columns; write on=[{names!r}]")
+    unknown = [each for each in names or () if each not in target.c]
+    if unknown:
+        raise exc.ArgumentError(f"{target} has no column {unknown} to merge on")
     columns = [target.c[each] for each in names] if names else list(target.primary_key)
     if not columns:
         raise exc.ArgumentError(

@@ -36,6 +36,7 @@ from sqlalchemy_ducklake.dialect.typecompiler import DuckLakeTypeCompiler
 from sqlalchemy_ducklake.dialect.types import COLSPECS
 from sqlalchemy_ducklake.dialect.url import config_from_url, discreet
 from sqlalchemy_ducklake.driver.source import registered
+from sqlalchemy_ducklake.errors import StatementRefused
 from sqlalchemy_ducklake.lake.instances import Hold, keep
 
 
@@ -190,6 +191,14 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         """Refuse a level of enforcement that there is not."""
         super().set_connection_execution_options(connection, opts)
         checked_level(opts.get(OPTION, "keys"))
+
+    def do_savepoint(self, connection: Connection, name: str) -> None:
+        """Refuse: DuckLake has no savepoints."""
+        raise StatementRefused(
+            f"SAVEPOINT {name}",
+            "a lake has no savepoints; a statement that is refused leaves its transaction "
+            "usable, so begin_nested() is rarely needed",
+        )
 
     def do_execute(
         self,

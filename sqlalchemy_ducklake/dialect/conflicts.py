@@ -22,6 +22,11 @@ def parameters_of(conflict: OnConflict | None) -> dict[str, BindParameter[Any]]:
     """Give the parameters of an ON CONFLICT clause, by the names of their staged columns."""
     if conflict is None:
         return {}
+    if not isinstance(conflict, OnConflict):
+        raise exc.CompileError(
+            f"{type(conflict).__module__} is of another database; use insert() of "
+            "sqlalchemy_ducklake, which has on_conflict_do_update() and …_do_nothing()"
+        )
     expressions = [*(conflict.assignments or {}).values(), conflict.where]
     found = {
         element.key: element
@@ -84,6 +89,11 @@ def _conflict_key(conflict: OnConflict, target: FromClause) -> Key:
     else:
         found = [key for key in keys if key.primary]
         wanted = "primary key"
+        if conflict.action == "nothing" and len(keys) > 1:
+            raise exc.CompileError(
+                f"{target} has several keys; say which one decides: "
+                "on_conflict_do_nothing(index_elements=[…]) or constraint=…"
+            )
     if not found:
         known = ["(" + ", ".join(column.name for column in key.columns) + ")" for key in keys]
         raise exc.CompileError(

@@ -200,6 +200,7 @@ class InsertCompiler(ScriptCompiler):
         self, conflict: OnConflict | None, target: FromClause
     ) -> dict[str, BindParameter[Any]]:
         """Give the parameters of ON CONFLICT, those assigned as they are with a type."""
+        parameters = parameters_of(conflict)
         assignments = {} if conflict is None else conflict.assignments or {}
         assigned = {
             value.key: target.c[name].type
@@ -210,7 +211,7 @@ class InsertCompiler(ScriptCompiler):
             name: bind._with_binary_element_type(assigned.get(bind.key, sqltypes.String()))
             if bind.type._isnull
             else bind
-            for name, bind in parameters_of(conflict).items()
+            for name, bind in parameters.items()
         }
 
     def _fill(

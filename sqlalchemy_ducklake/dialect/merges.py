@@ -24,6 +24,8 @@ from sqlalchemy_ducklake.merge.staging import EFFECT, SEQUENCE
 class MergeCompiler(ScriptCompiler):
     """Compiles MERGE."""
 
+    _merging = False
+
     def visit_ducklake_merge(self, statement: Merge, **kw: Any) -> str:
         """Write MERGE in steps.
 
@@ -32,6 +34,7 @@ class MergeCompiler(ScriptCompiler):
         if self.stack:
             raise exc.CompileError("a merge stands alone; it is no part of another statement")
         _refuse_incomplete(statement)
+        self._merging = True
         state = statement._compile_state_factory(statement, self, **kw)
         self.isupdate = True
         with self.data_change(state, statement.table):
@@ -49,7 +52,7 @@ class MergeCompiler(ScriptCompiler):
 
     def visit_merge_action_func(self, fn: Any, **kw: Any) -> str:
         """Tell what happened to a returned row: INSERT, UPDATE or DELETE."""
-        if self._returned is None:
+        if self._returned is None or not self._merging:
             raise exc.CompileError("merge_action() stands in RETURNING of a merge only")
         return f"{self._returned.source}.{self.preparer.quote(EFFECT)}"
 

@@ -15,6 +15,8 @@ exceptions.  What a lake has no statement for comes as a :class:`script.Script`.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from duckdb import (
     ConnectionException,
     DatabaseError,
@@ -47,6 +49,7 @@ from sqlalchemy_ducklake.driver.types import (
     TimestampFromTicks,
 )
 from sqlalchemy_ducklake.errors import ClosedError, InterfaceError
+from sqlalchemy_ducklake.lake.catalogs import DuckDBCatalog
 from sqlalchemy_ducklake.lake.config import LakeConfig
 from sqlalchemy_ducklake.lake.instances import open_session
 
@@ -91,10 +94,13 @@ LOST_CONNECTION = (FatalException, InternalException, ConnectionException, Close
 paramstyle = "qmark"
 
 
-def connect(config: LakeConfig, *, autocommit: bool = False) -> Connection:
+def connect(config: LakeConfig | str | Path, *, autocommit: bool = False) -> Connection:
     """Open a connection to the lake that ``config`` describes.
 
+    A path is that of a DuckDB catalog file, with every option at its default.
     The lake is created if it does not exist, unless the configuration says otherwise.
     All connections of a process to one lake share one DuckDB instance.
     """
+    if not isinstance(config, LakeConfig):
+        config = LakeConfig(DuckDBCatalog(str(config)))
     return Connection(open_session(config), autocommit=autocommit)

@@ -64,10 +64,22 @@ def _inferred(parameter: Parameter, values: Sequence[Any]) -> Any:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        position = next((at for at, value in enumerate(values) if value is not None), 0)
+        position = _first_odd(parameter, values)
         raise ValueRefused(
             parameter.label, parameter.type_name, values[position], position, str(error)
         ) from error
+
+
+def _first_odd(parameter: Parameter, values: Sequence[Any]) -> int:
+    """Find the value that does not go with its column, or else with the first value."""
+    present = [(at, value) for at, value in enumerate(values) if value is not None]
+    for at, value in present:
+        try:
+            pa.array([value], parameter.arrow)
+        except (pa.ArrowException, OverflowError):
+            return at
+    kind = type(present[0][1])
+    return next((at for at, value in present if type(value) is not kind), present[0][0])
 
 
 def _converted(arrow: pa.DataType, values: Sequence[Any], kinds: set[type]) -> Sequence[Any]:

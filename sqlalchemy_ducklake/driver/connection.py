@@ -9,6 +9,7 @@ others end it), because DuckDB answers the COMMIT of an ended one with success.
 from __future__ import annotations
 
 import contextlib
+import os
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -55,6 +56,7 @@ class Connection:
 
     def __init__(self, session: Session, *, autocommit: bool = False) -> None:
         self._session = session
+        self._process = os.getpid()
         self._duck = session.duck
         self._autocommit = autocommit
         self._closed = False
@@ -168,7 +170,7 @@ class Connection:
 
     def rollback(self) -> None:
         """Undo the transaction; never fails, also if there is none."""
-        if self._closed or not self._in_transaction:
+        if self._closed or not self._in_transaction or self._forked:
             return
         self.detach_live()
         self._forget_transaction()
@@ -196,7 +198,8 @@ class Connection:
             return
         self.rollback()
         self._closed = True
-        self._session.close()
+        if not self._forked:
+            self._session.close()
 
     def __enter__(self) -> Self:
         self.check_open()
@@ -226,6 +229,13 @@ class Connection:
         """Raise ClosedError if this connection was closed."""
         if self._closed:
             raise errors.ClosedError("connection")
+        if self._forked:
+            raise errors.ForkedError("connection")
+
+    @property
+    def _forked(self) -> bool:
+        # What the parent opened needs the parent's threads, and its file is the parent's.
+        return self._process != os.getpid()
 
     @property
     def duck(self) -> duckdb.DuckDBPyConnection:

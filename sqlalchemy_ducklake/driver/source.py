@@ -33,11 +33,19 @@ def registered(
     if not connection.autocommit:
         connection.begin()
     connection.detach_live()
-    tables = [(each.name, fitted(values[each.index], each.columns)) for each in sources]
+    refused: list[ValueRefused] = []
+    tables = [
+        (each.name, fitted(values[each.index], each.columns, refused)) for each in sources
+    ]
     for name, table in tables:
         connection.duck.register(name, table)
     try:
         yield
+    except duckdb.Error as error:
+        # What a stream refuses reaches us as an error of the engine that read it.
+        if refused:
+            raise refused[0] from error
+        raise
     finally:
         connection.detach_live()
         for name, _ in tables:
@@ -46,10 +54,13 @@ def registered(
                 connection.duck.unregister(name)
 
 
-def fitted(data: Any, columns: Sequence[Parameter]) -> pa.Table | pa.RecordBatchReader:
+def fitted(
+    data: Any, columns: Sequence[Parameter], refused: list[ValueRefused]
+) -> pa.Table | pa.RecordBatchReader:
     """Give the data as Arrow with the types of the columns it goes to.
 
-    Raises ValueRefused for a value that its column cannot hold exactly.
+    Raises ValueRefused for a value that its column cannot hold exactly; a stream puts it
+    into ``refused`` while it is read.
     """
     wanted = {each.column: each for each in columns}
     if isinstance(data, Sequence):
@@ -58,10 +69,27 @@ def fitted(data: Any, columns: Sequence[Parameter]) -> pa.Table | pa.RecordBatch
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
         return _fitted_table(data, wanted)
-    reader = pa.RecordBatchReader.from_stream(data)
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowException as error:
+        kind = type(data).__name__
+        raise ValueRefused("data", "Arrow", kind, 0, str(error)) from error
+    if not isinstance(data, pa.RecordBatchReader):
+        return _fitted_table(reader.read_all(), wanted)
     schema = _fitted_schema(reader.schema, wanted)
-    batches = (_fitted_batch(batch, wanted) for batch in reader)
+    batches = _fitted_batches(reader, wanted, refused)
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _fitted_batches(
+    reader: pa.RecordBatchReader, wanted: Mapping[str, Parameter], refused: list[ValueRefused]
+) -> Iterator[pa.RecordBatch]:
+    for batch in reader:
+        try:
+            yield _fitted_batch(batch, wanted)
+        except ValueRefused as error:
+            refused.append(error)
+            raise
 
 
 def _from_dictionaries(

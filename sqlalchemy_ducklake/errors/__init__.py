@@ -44,6 +44,7 @@ from sqlalchemy_ducklake.errors.lake import (
 from sqlalchemy_ducklake.errors.tree import (
     CardinalityViolation,
     ClosedError,
+    ForkedError,
     GeneratedAlways,
     InterfaceError,
     KeyViolation,
@@ -69,6 +70,7 @@ __all__ = [
     "ExtensionMissing",
     "FilesLost",
     "ForeignKeyViolation",
+    "ForkedError",
     "GeneratedAlways",
     "InterfaceError",
     "KeyViolation",

@@ -23,6 +23,17 @@ class ClosedError(InterfaceError):
         return f"this {self.what} is closed; open a new one"
 
 
+class ForkedError(ClosedError):
+    """A connection was used in a process that was forked from the one that opened it."""
+
+    def __str__(self) -> str:
+        return (
+            f"this {self.what} was opened before this process was forked, and what is written "
+            "through it would be lost; call engine.dispose(close=False) first thing in the "
+            "child, or start it by multiprocessing.get_context('spawn')"
+        )
+
+
 class ParameterError(duckdb.ProgrammingError):
     """The parameters do not fit the placeholders of the statement."""
 

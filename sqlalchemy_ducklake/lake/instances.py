@@ -167,6 +167,8 @@ class Instance:
             raise LakeOpenedDifferently(title, option)
         if config.snapshot is None and config.read_only != self.read_only:
             raise LakeOpenedDifferently(title, "read_only")
+        if config.override_data_path:
+            return  # the paths of the two were compared with the other options
         if config.data_path not in (None, self.stored["data_path"]):
             raise DataPathMismatch(title, str(config.data_path))
 

@@ -24,6 +24,7 @@ from sqlalchemy import (
     insert,
     inspect,
 )
+from sqlalchemy.orm import Session
 
 from sqlalchemy_ducklake.constructs.merge import merge
 from sqlalchemy_ducklake.dialect.execution import merge_result
@@ -49,7 +50,7 @@ class Delete:
 
 
 def begin_merge(
-    connection: Connection,
+    connection: Connection | Session,
     table: Any,
     *,
     compare: Iterable[Any] | None = None,
@@ -60,6 +61,8 @@ def begin_merge(
     Use it as a context manager: it commits the merge at the end, or aborts it on an
     error.  The transaction stays the connection's own.
     """
+    if isinstance(connection, Session):
+        connection = connection.connection()
     target = inspect(table).local_table if hasattr(table, "__mapper__") else table
     if not isinstance(target, Table) or not list(target.primary_key):
         raise exc.ArgumentError(

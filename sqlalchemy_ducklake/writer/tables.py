@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any, Literal
 
+import pyarrow as pa
 from sqlalchemy import (
     Column,
     Connection,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     select,
     union_all,
 )
+from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import FromClause, Select
 
 from sqlalchemy_ducklake.constructs.merge import merge, upsert
@@ -31,7 +33,7 @@ Mode = Literal["append", "replace", "merge"]
 
 
 def write_table(
-    connection: Connection, table: Any, source: Any, mode: Mode = "append"
+    connection: Connection | Session, table: Any, source: Any, mode: Mode = "append"
 ) -> MergeResult:
     """Write the rows of a source into a table or mapped class.
 
@@ -43,10 +45,12 @@ def write_table(
     ``source`` is whatever ``merge().using()`` takes.  An equal replace and an empty append
     make no snapshot.
     """
+    if isinstance(connection, Session):
+        connection = connection.connection()
     target = inspect(table).local_table if hasattr(table, "__mapper__") else table
     if not isinstance(target, Table):
         raise exc.ArgumentError(f"{table} is no table to write")
-    rows = _rows(source)
+    rows = _rows(source, target)
     if mode == "merge":
         return merge_result(connection.execute(upsert(target, rows)))
     if mode == "append":
@@ -57,32 +61,37 @@ def write_table(
     raise exc.ArgumentError(f"mode is 'append', 'replace' or 'merge', not {mode!r}")
 
 
-def _rows(source: Any) -> Any:
+def _rows(source: Any, target: Table) -> Any:
+    if isinstance(source, list | tuple) and not source:
+        return Batch(pa.table({each.name: pa.nulls(0) for each in target.c}))
     if not hasattr(source, "__clause_element__") and is_rows(source):
         return Batch(source)
     return source.subquery("source") if isinstance(source, Select) else source
 
 
-def _columns(target: Table, rows: FromClause) -> list[str]:
+def _columns(target: Table, rows: FromClause) -> dict[str, Column[Any]]:
     """Give the columns to write, by name; refuse what the table has not."""
-    unknown = [each.name for each in rows.c if each.name not in target.c]
+    by_name = {each.name: each for each in target.c}
+    unknown = [each.name for each in rows.c if each.name not in by_name]
     if unknown:
         raise exc.ArgumentError(f"{target} has no column {unknown}")
-    return [each.name for each in target.c if each.name in rows.c]
+    given = {each.name for each in rows.c}
+    return {name: column for name, column in by_name.items() if name in given}
 
 
 def _append(connection: Connection, target: Table, rows: FromClause) -> MergeResult:
-    names = _columns(target, rows)
-    statement = insert(target).from_select(names, select(*(rows.c[name] for name in names)))
+    columns = _columns(target, rows)
+    source = select(*(rows.c[name] for name in columns))
+    statement = insert(target).from_select(list(columns.values()), source)
     return MergeResult(inserted=connection.execute(statement).rowcount)
 
 
 def _replace_by_key(connection: Connection, target: Table, rows: FromClause) -> MergeResult:
     statement = merge(target).using(rows)
-    values = {name: statement.source.c[name] for name in _columns(target, rows)}
-    whole = {each.name: values.get(each.name) for each in target.c}
+    given = _columns(target, rows)
+    values = {column.key: statement.source.c[name] for name, column in given.items()}
     key = {each.name for each in target.primary_key}
-    changed = {name: value for name, value in whole.items() if name not in key}
+    changed = {each.key: values.get(each.key) for each in target.c if each.name not in key}
     if changed:
         statement = statement.when_matched_update(changed)
     statement = statement.when_not_matched_insert(values).when_not_matched_by_source_delete()
@@ -90,7 +99,7 @@ def _replace_by_key(connection: Connection, target: Table, rows: FromClause) -> 
 
 
 def _replace(connection: Connection, target: Table, rows: FromClause) -> MergeResult:
-    names = _columns(target, rows)
+    names = list(_columns(target, rows))
     with _staged(connection, target, rows, names) as stage:
         if _differ(connection, target, stage, names):
             deleted = connection.execute(delete(target)).rowcount
@@ -105,7 +114,7 @@ def _staged(
     connection: Connection, target: Table, rows: FromClause, names: list[str]
 ) -> Iterator[Table]:
     """Keep the rows, as the target would hold them, for more than one reading."""
-    columns = (Column(name, target.c[name].type) for name in names)
+    columns = (Column(each.name, each.type) for each in target.c if each.name in names)
     name = f"_given_{secrets.token_hex(4)}"
     stage = Table(name, MetaData(), *columns, prefixes=["TEMPORARY"])
     stage.create(connection)
@@ -122,7 +131,8 @@ def _staged(
 def _differ(connection: Connection, target: Table, rows: FromClause, names: list[str]) -> bool:
     """Tell whether any row is in one of the two more often than in the other."""
     given = select(*(rows.c[name] for name in names))
-    stored = select(*(target.c[name] for name in names))
+    by_name = {each.name: each for each in target.c}
+    stored = select(*(by_name[name] for name in names))
     others = [each for each in target.c if each.name not in names]
     sides = union_all(given.except_all(stored), stored.except_all(given)).subquery("sides")
     if connection.scalar(select(func.count()).select_from(sides)):

@@ -359,7 +359,6 @@ def test_a_merge_that_says_too_little_is_refused_with_the_reason(
     ("make", "says"),
     [
         (lambda: merge(t).using(5), "FROM expression"),
-        (lambda: merge(t).using([]), "at least one"),
         (lambda: merge(t).using(news, on="id"), "list of columns"),
         (lambda: merge(t).using(pa.table({"x": [1]})), "no column"),
         (lambda: merge(t).changes(pa.table({"id": [1]}), kind="k"), "no column"),

@@ -87,7 +87,7 @@ def test_a_batch_that_changes_nothing_makes_no_snapshot(
 ) -> None:
     before = snapshots()
     assert upsert(lake, replacing(), first) == MergeResult(unchanged=2)
-    ignoring = insert(stock).on_conflict_do_nothing()
+    ignoring = insert(stock).on_conflict_do_nothing(["id"])
     assert upsert(lake, ignoring, first) == MergeResult(skipped=2)
     assert snapshots() == before
 
@@ -167,7 +167,7 @@ def test_returning_gives_what_was_written_but_not_what_was_skipped(lake: Engine)
     with lake.begin() as connection:
         given = [{"id": 2, "n": 40}, {"id": 1, "n": 10}, {"id": 4, "n": 4}]
         assert connection.execute(statement, given).all() == [(2, 42), (1, 11), (4, 4)]
-        ignoring = insert(stock).on_conflict_do_nothing().returning(stock.c.id)
+        ignoring = insert(stock).on_conflict_do_nothing(["id"]).returning(stock.c.id)
         assert connection.execute(ignoring, [{"id": 1}, {"id": 6}]).all() == [(6,)]
 
 
