@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any
@@ -22,6 +22,7 @@ from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
 from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, Role, Step
 from sqlalchemy_ducklake.merge import rows, staging
 from sqlalchemy_ducklake.merge.checks import Key, keys_of, primary_key_of
+from sqlalchemy_ducklake.merge.images import with_computed
 from sqlalchemy_ducklake.merge.steps import PlannedStep
 
 _DELETED = Step(Role.COUNT, "deleted")
@@ -81,11 +82,12 @@ class ChangeCompiler(ScriptCompiler):
             steps = _or_plain(steps, text, _DELETED)
         return self.finish_script(steps, rowcount=("deleted",))
 
-    def _assigned_names(self, state: Any) -> set[str]:
-        """Give the names of the columns that an UPDATE may assign."""
+    def _assigned_names(self, state: Any) -> frozenset[str]:
+        """Give the names of the columns that an UPDATE may assign, or compute again."""
+        target = state.statement.table
         keys = {getattr(key, "key", key) for key in state._dict_parameters or ()}
         keys.update(self.column_keys or ())
-        return {each.name for each in state.statement.table.c if each.key in keys}
+        return with_computed(target, (each.name for each in target.c if each.key in keys))
 
     def _assigned_binds(self, state: Any) -> dict[str, Any]:
         """Give the parameters that a plain UPDATE stores, by name: their columns."""
@@ -112,7 +114,7 @@ class ChangeCompiler(ScriptCompiler):
             target,
             _located(target, names),
             assigned,
-            _moved_keys(target, names),
+            _moved_keys(target, with_computed(target, names)),
             self.constraints_of(target),
         )
         if order is Order.WAVES:
@@ -311,9 +313,9 @@ def _or_plain(steps: list[TextStep], text: str, step: Step) -> list[TextStep]:
     return [*checked, (text, replace(step, unless=ENFORCE_ALL))]
 
 
-def _moved_keys(target: Any, assigned: set[str]) -> list[Key]:
+def _moved_keys(target: Any, assigned: Collection[str]) -> list[Key]:
     """Give the keys that have a column among the assigned ones."""
-    return [key for key in keys_of(target) if assigned.intersection(key.names)]
+    return [key for key in keys_of(target) if not set(key.names).isdisjoint(assigned)]
 
 
 def _located(target: Any, assigned: set[str]) -> list[Any]:

@@ -29,7 +29,7 @@ from sqlalchemy_ducklake.merge.constraints import (
     foreign_keys_of,
     references_to,
 )
-from sqlalchemy_ducklake.merge.steps import PlannedStep, Satisfies
+from sqlalchemy_ducklake.merge.steps import Bare, PlannedStep
 
 OPTION = "enforce_constraints"
 _FLAGS = {"none": (), "keys": (ENFORCE_KEYS,), "all": (ENFORCE_KEYS, ENFORCE_ALL)}
@@ -81,9 +81,9 @@ class ConstraintCompiler(SQLCompiler):
             foreign_keys_of(target), references_to(target), self._checks_of(target)
         )
 
-    def visit_ducklake_satisfies(self, element: Satisfies, **_: Any) -> str:
-        """(<condition>)."""
-        text = self.process(element.condition, include_table=False, literal_binds=True)
+    def visit_ducklake_bare(self, element: Bare, **_: Any) -> str:
+        """(<expression>)."""
+        text = self.process(element.written, include_table=False, literal_binds=True)
         return f"({text})"
 
     def _checks_of(self, target: Table) -> list[Check]:

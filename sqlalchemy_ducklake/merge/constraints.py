@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import (
+    Boolean,
     CheckConstraint,
     ForeignKeyConstraint,
     MetaData,
@@ -33,7 +34,7 @@ from sqlalchemy_ducklake.driver.script import ENFORCE_ALL
 from sqlalchemy_ducklake.errors import CheckViolation, ForeignKeyViolation, RowReferenced
 from sqlalchemy_ducklake.merge.checks import check, column_of, constraint_name
 from sqlalchemy_ducklake.merge.images import Images
-from sqlalchemy_ducklake.merge.steps import PlannedStep, Satisfies, constant
+from sqlalchemy_ducklake.merge.steps import Bare, PlannedStep, constant
 
 _Rows = Sequence[tuple[Any, ...]]
 
@@ -99,7 +100,7 @@ class Constraints:
         for key in self.references:
             yield from _referred(key, images)
 
-    def concerns(self, assigned: set[str]) -> bool:
+    def concerns(self, assigned: frozenset[str]) -> bool:
         """Tell whether an UPDATE of these columns may violate something."""
         return (
             bool(self.checks)
@@ -189,7 +190,7 @@ def _satisfied(each: Check, images: Images) -> Iterator[PlannedStep]:
     # The rows go by the bare name of the table, which the text of a condition may use.
     rows = images.rows(each.shown, each.target.name, because=each.reads)
     if rows is not None:
-        satisfied = func.coalesce(Satisfies(each.condition), true())
+        satisfied = func.coalesce(Bare(each.condition, Boolean()), true())
         columns = [column_of(rows, name) for name in each.shown]
         yield _check(select(*columns).select_from(rows).where(~satisfied), each.error)
 

@@ -7,16 +7,16 @@ of these columns is assigned, because what a constraint allowed before it still 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import cast, exists, null, or_, union_all
+from sqlalchemy import cast, exists, null, or_, select, union_all
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import FromClause, Select, SelectBase
 from sqlalchemy.types import NullType, TypeEngine
 
-from sqlalchemy_ducklake.merge.steps import constant
+from sqlalchemy_ducklake.merge.steps import Bare, constant
 
 Condition = ColumnElement[bool]
 
@@ -91,13 +91,50 @@ def is_in(stage: FromClause, where: Condition) -> Condition:
     return found.correlate_except(stage)
 
 
-def values_of(target: FromClause, stage: FromClause) -> dict[str, ColumnElement[Any]]:
-    """Give the value that a staged row has for each column of the target: NULL if none."""
+def born_in(target: FromClause, stage: FromClause) -> Rows:
+    """Give the rows of a stage as the target will hold them: NULL where they have no value."""
     staged = {each.name: each for each in stage.c}
-    return {
+    values = {
         each.name: staged[each.name] if each.name in staged else typed(null(), each.type)
         for each in target.c
     }
+    return _computed(target, Rows(select().select_from(stage), values))
+
+
+def changed_by(
+    target: FromClause,
+    stage: FromClause,
+    here: Condition,
+    new: Mapping[str, ColumnElement[Any]],
+) -> Rows:
+    """Give the rows of the target that a stage speaks of, with new values in some columns."""
+    query: Select[Any] = select().select_from(target.join(stage, here))
+    values = {each.name: new.get(each.name, each) for each in target.c}
+    return _computed(target, Rows(query, values))
+
+
+def with_computed(target: FromClause, names: Iterable[str]) -> frozenset[str]:
+    """Add to the columns that a statement assigns those which are computed, if it does."""
+    assigned = frozenset(names)
+    return assigned.union(_computations(target)) if assigned else assigned
+
+
+def _computations(target: FromClause) -> dict[str, ColumnElement[Any]]:
+    return {
+        each.name: typed(Bare(each.computed.sqltext, each.type), each.type)
+        for each in target.c
+        if getattr(each, "computed", None) is not None
+    }
+
+
+def _computed(target: FromClause, rows: Rows) -> Rows:
+    """Let the computed columns of rows follow from the others, as they will."""
+    computations = _computations(target)
+    if not computations:
+        return rows
+    given = rows.columns([name for name in rows.values if name not in computations])
+    inner = given.subquery("given")
+    return Rows(select().select_from(inner), {**dict(inner.c.items()), **computations})
 
 
 def typed(value: ColumnElement[Any], kind: TypeEngine[Any]) -> ColumnElement[Any]:

@@ -14,7 +14,7 @@ from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.errors import GeneratedAlways
 from sqlalchemy_ducklake.merge.checks import Key, audit, check, no_null, unique
 from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
-from sqlalchemy_ducklake.merge.images import Images, Rows, values_of
+from sqlalchemy_ducklake.merge.images import Images, born_in
 from sqlalchemy_ducklake.merge.staging import SEQUENCE
 from sqlalchemy_ducklake.merge.steps import AppendRows, ChangeRows, PlannedStep, constant
 
@@ -63,7 +63,7 @@ class InsertPlan:
     @property
     def images(self) -> Images:
         """Tell what the rows will be."""
-        rows = Rows(select().select_from(self.stage), values_of(self.target, self.stage))
+        rows = born_in(self.target, self.stage)
         return Images(self.target, born=rows, distinct=self.single)
 
 

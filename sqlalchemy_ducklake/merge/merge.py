@@ -40,7 +40,13 @@ from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.errors import CardinalityViolation
 from sqlalchemy_ducklake.merge.checks import Key, audit, check, no_null, unique
 from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
-from sqlalchemy_ducklake.merge.images import Images, Rows, is_in, values_of
+from sqlalchemy_ducklake.merge.images import (
+    Images,
+    born_in,
+    changed_by,
+    is_in,
+    with_computed,
+)
 from sqlalchemy_ducklake.merge.insert import allocate, append
 from sqlalchemy_ducklake.merge.rows import row_id
 from sqlalchemy_ducklake.merge.staging import (
@@ -338,21 +344,16 @@ class MergePlan:
     @cached_property
     def images(self) -> Images:
         """Tell what the target will hold of the rows that are concerned."""
-        actions, assigned = {arm.action for arm in self.arms}, set(self.assigned)
-        values = {
-            each.name: self.effects.c[new_name(each.name)] if each.name in assigned else each
-            for each in self.target.c
-        }
-        updated = self._here("updated")
-        changed = select().select_from(self.target.join(self.effects, updated))
-        new = Rows(select().select_from(self.rows), values_of(self.target, self.rows))
+        target, effects, updated = self.target, self.effects, self._here("updated")
+        actions = {arm.action for arm in self.arms}
+        new = {name: effects.c[new_name(name)] for name in self.assigned}
         return Images(
-            self.target,
-            born=new if "insert" in actions else None,
-            changed=Rows(changed, values) if assigned else None,
-            assigned=frozenset(assigned),
-            deleted=is_in(self.effects, self._here("deleted")) if "delete" in actions else None,
-            replaced=is_in(self.effects, updated) if assigned else None,
+            target,
+            born=born_in(target, self.rows) if "insert" in actions else None,
+            changed=changed_by(target, effects, updated, new) if new else None,
+            assigned=with_computed(target, new),
+            deleted=is_in(effects, self._here("deleted")) if "delete" in actions else None,
+            replaced=is_in(effects, updated) if new else None,
         )
 
     def _here(self, effect: str) -> ColumnElement[bool]:

@@ -28,7 +28,13 @@ from sqlalchemy.sql.selectable import FromClause, Select, TableClause
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.merge.checks import Key, audit, column_of, unique
 from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
-from sqlalchemy_ducklake.merge.images import Images, Rows, is_in, typed
+from sqlalchemy_ducklake.merge.images import (
+    Images,
+    changed_by,
+    is_in,
+    typed,
+    with_computed,
+)
 from sqlalchemy_ducklake.merge.staging import ROW_ID, SEQUENCE, WAVE, rows_name
 from sqlalchemy_ducklake.merge.steps import (
     ChangeRows,
@@ -168,18 +174,14 @@ class RowsPlan:
         here = is_in(self.stage, self.matches())
         if self.deletes:
             return Images(self.target, deleted=here)
-        stage, assigned = self.stage, {each.name for each in self.assigned}
-        values = {
-            each.name: typed(stage.c[new_name(each.name)], each.type)
-            if each.name in assigned
-            else each
-            for each in self.target.c
+        stage, matches = self.stage, self.matches()
+        new = {
+            each.name: typed(stage.c[new_name(each.name)], each.type) for each in self.assigned
         }
-        query: Select[Any] = select().select_from(self.target.join(stage, self.matches()))
         return Images(
             self.target,
-            changed=Rows(query, values),
-            assigned=frozenset(assigned),
+            changed=changed_by(self.target, stage, matches, new),
+            assigned=with_computed(self.target, new),
             replaced=here,
         )
 

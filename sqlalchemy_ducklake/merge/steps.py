@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Boolean, literal_column
+from sqlalchemy import literal_column
 from sqlalchemy.sql.elements import ClauseElement, ColumnElement
 from sqlalchemy.sql.selectable import FromClause, SelectBase, TableClause
+from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.driver.script import Step
 
@@ -76,18 +77,18 @@ class RemoveRows(ClauseElement):
         self.where = where
 
 
-class Satisfies(ColumnElement[bool]):
-    """The condition of a CHECK, with its columns by their bare names and values written out.
+class Bare(ColumnElement[Any]):
+    """An expression with its columns by their bare names, and its values written out.
 
-    Whatever table it stands in then gives the columns.
+    The condition of a CHECK, say: whatever table it stands in then gives the columns.
     """
 
-    __visit_name__ = "ducklake_satisfies"
+    __visit_name__ = "ducklake_bare"
     inherit_cache = False
 
-    def __init__(self, condition: ClauseElement) -> None:
-        self.condition = condition
-        self.type = Boolean()
+    def __init__(self, expression: ClauseElement, kind: TypeEngine[Any]) -> None:
+        self.written = expression
+        self.type = kind
 
 
 def constant(value: str | int) -> ColumnElement[Any]:

@@ -45,7 +45,14 @@ from sqlalchemy_ducklake.merge.checks import (
     unique,
 )
 from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
-from sqlalchemy_ducklake.merge.images import Condition, Images, Rows, is_in, values_of
+from sqlalchemy_ducklake.merge.images import (
+    Condition,
+    Images,
+    born_in,
+    changed_by,
+    is_in,
+    with_computed,
+)
 from sqlalchemy_ducklake.merge.insert import allocate
 from sqlalchemy_ducklake.merge.staging import (
     EFFECT,
@@ -296,30 +303,26 @@ class UpsertPlan:
     def _new_rows(self) -> Select[Any]:
         """Select the staged rows whose key does not exist yet."""
         there = exists(constant(1)).where(self.key.matches(self.effects, self.stage))
-        rows = select(self.stage).select_from(self.stage).where(~there)
+        rows = select(self.stage).where(~there)
         return rows.where(self.stage.c[KIND] != constant("delete")) if self.with_kind else rows
 
     @cached_property
     def images(self) -> Images:
         """Tell what the target will hold of the staged rows."""
-        born = Rows(self._new_rows(), values_of(self.target, self.stage))
-        gone = is_in(self.effects, self._becomes("deleted")) if self.with_kind else None
+        effects, fresh = self.effects, self._new_rows().subquery("fresh")
+        born = born_in(self.target, fresh)
+        gone = is_in(effects, self._becomes("deleted")) if self.with_kind else None
         if not self.assignments:
             return Images(self.target, born, deleted=gone)
-        values = {
-            each.name: self._new_value(each.name) if each.name in self.assignments else each
-            for each in self.target.c
-        }
         updated = self._becomes("updated")
+        new = {name: self._new_value(name) for name in self.assignments}
         return Images(
             self.target,
             born,
-            changed=Rows(
-                select().select_from(self.target.join(self._changes, updated)), values
-            ),
-            assigned=frozenset(self.assignments),
+            changed=changed_by(self.target, self._changes, updated, new),
+            assigned=with_computed(self.target, new),
             deleted=gone,
-            replaced=is_in(self.effects, updated),
+            replaced=is_in(effects, updated),
         )
 
     @cached_property

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import (
     CheckConstraint,
     Column,
+    Computed,
     Engine,
     ForeignKey,
     ForeignKeyConstraint,
@@ -150,7 +151,7 @@ ROADS: dict[str, Road] = {
     ),
     "upsert in waves": in_waves,
     "upsert that inserts only": lambda column, value: (
-        insert(people).on_conflict_do_nothing(),
+        insert(people).on_conflict_do_nothing(["id"]),
         [row(**{column: value})],
     ),
     "update": lambda column, value: (
@@ -650,3 +651,38 @@ def test_an_update_of_a_table_without_constraints_stays_one_statement(
         assert ";" not in str(statement.compile(lake))
     # A text may be about any column.
     assert ";" in str(compiled[2].compile(lake))
+
+
+def test_computed_columns_are_checked_as_they_will_be(engine: Engine) -> None:
+    boxes = Table(
+        "boxes",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("a", Integer),
+        Column("b", Integer, server_default="2"),
+        Column("area", Integer, Computed("a * b"), CheckConstraint("area < 100")),
+        UniqueConstraint("area"),
+    )
+    boxes.create(engine)
+    strict = engine.execution_options(enforce_constraints="all")
+    by_id = update(boxes).where(boxes.c.id == bindparam("key")).values(a=bindparam("n"))
+    with strict.begin() as connection:
+        connection.execute(insert(boxes), [{"id": 1, "a": 1}, {"id": 2, "a": 2}])
+        for column, kind in ((50, errors.CheckViolation), (1, errors.KeyViolation)):
+            new = [{"id": 3, "a": column, "b": 2}]
+            old = [{"id": 2, "a": column, "b": 2}]
+            for statement, given in (
+                (insert(boxes), {"id": 3, "a": column}),
+                (insert(boxes).on_conflict_do_update(set_={"a": column}), new),
+                (insert(boxes).on_conflict_do_update(set_={"a": column}), old),
+                (update(boxes).where(boxes.c.id == 2).values(a=column), None),
+                (by_id, [{"key": 2, "n": column}]),
+                (merge(boxes).using(new, on=["id"]).when_not_matched_insert(), None),
+                (merge(boxes).using(old, on=["id"]).when_matched_update(), None),
+            ):
+                with pytest.raises(exc.IntegrityError) as caught:
+                    connection.execute(statement, given)
+                assert isinstance(caught.value.orig, kind)
+        connection.execute(update(boxes).values(a=3 - boxes.c.a))
+        connection.execute(update(boxes).where(boxes.c.id == 1).values(a=49))
+        assert connection.scalars(select(boxes.c.area).order_by(boxes.c.id)).all() == [98, 2]

@@ -136,7 +136,7 @@ WRITES: list[tuple[Any, Any]] = [
     (insert(t), TWO),
     (insert(t), [TWO, TWO | {"a": 3, "n": 3}]),
     (UPSERT, TWO),
-    (insert(t).on_conflict_do_nothing(), TWO),
+    (insert(t).on_conflict_do_nothing(["a", "b"]), TWO),
     (insert(t).on_conflict_do_update(["n"], set_={"b": "y"}), TWO),
     (update(t).where(t.c.a == 1).values(a=5), None),
     (merge(t).using([TWO], on=["a"]).when_not_matched_insert(), None),
