@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from alembic.ddl import base
 from sqlalchemy import schema
+from sqlalchemy.types import TypeEngine
 
 from sqlalchemy_ducklake.alembic import audits, catalog
 from sqlalchemy_ducklake.alembic.columns import ColumnOperations
@@ -22,6 +23,9 @@ from sqlalchemy_ducklake.dialect import tags
 from sqlalchemy_ducklake.dialect.ddl import check_key_type
 from sqlalchemy_ducklake.dialect.reflection.typenames import sql_type
 from sqlalchemy_ducklake.keys import Constraints, PrimaryKey
+
+if TYPE_CHECKING:
+    from alembic.autogenerate.api import AutogenContext
 
 _PARTS: Mapping[type[schema.Constraint], tuple[str, ...]] = {
     schema.UniqueConstraint: ("unique",),
@@ -124,6 +128,15 @@ class DuckLakeImpl(ColumnOperations):
         if rendered_metadata_default is None or rendered_inspector_default is None:
             return True
         return not same_default(self.lake, rendered_inspector_default, metadata_column)
+
+    def render_type(
+        self, type_obj: TypeEngine[Any], autogen_context: AutogenContext
+    ) -> Literal[False]:
+        """Let a script import the types of this package that it names."""
+        module = type(type_obj).__module__
+        if module.split(".")[0] == __name__.split(".")[0]:
+            autogen_context.imports.add(f"import {module}")
+        return False
 
     def _only(self, wanted: schema.Constraint | schema.Index) -> Constraints:
         """Say one constraint or index as the tag says it."""

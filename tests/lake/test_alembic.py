@@ -19,6 +19,7 @@ from sqlalchemy import URL, Engine, create_engine, inspect, text
 
 from sqlalchemy_ducklake import errors
 from sqlalchemy_ducklake.alembic import DuckLakeImpl, MigrationRefused
+from sqlalchemy_ducklake.dialect.types import HUGEINT
 
 ENV = """
 from alembic import context
@@ -46,7 +47,6 @@ else:
 MAKO = '''"""${message}"""
 from alembic import op
 import sqlalchemy as sa
-from sqlalchemy_ducklake.dialect import types
 ${imports if imports else ""}
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
@@ -307,6 +307,30 @@ def test_autogenerate_sees_another_primary_key(
     assert key == {"constrained_columns": ["b", "a"], "name": "pk_t"}
     migrations.downgrade("-1")
     assert inspect(engine).get_pk_constraint("t")["constrained_columns"] == ["a"]
+
+
+@pytest.mark.parametrize("drivername", ["ducklake", "ducklake+sqlite"])
+def test_a_script_imports_the_types_of_a_lake(tmp_path: Path, drivername: str) -> None:
+    def described_as(comment: str) -> sa.MetaData:
+        metadata = sa.MetaData()
+        columns: list[Any] = [
+            sa.Column("id", sa.Integer, primary_key=True),
+            sa.Column("took", sa.Interval, comment=comment),
+            sa.Column("big", HUGEINT),
+        ]
+        sa.Table("t", metadata, *columns)
+        return metadata
+
+    url = URL.create(drivername, database=str(tmp_path / "lake"))
+    migrations = Migrations(tmp_path / "migrations", url, described_as("then"))
+    migrations.generate("first")
+    migrations.upgrade()
+    migrations.check()
+    migrations.config.attributes["metadata"] = described_as("now")
+    migrations.generate("second")
+    migrations.upgrade()
+    migrations.check()
+    migrations.downgrade()
 
 
 def test_tables_in_another_schema_are_quiet_too(

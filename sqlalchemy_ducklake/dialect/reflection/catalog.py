@@ -246,7 +246,8 @@ def _catalog_column(
     return FoundColumn(
         row.column_name,
         kind,
-        row.nulls_allowed,
+        # A catalog in SQLite has a number for it.
+        bool(row.nulls_allowed),
         _catalog_default(row, kind),
         row.comment,
         tuple(_nested_tags(row, inside)) if inside else (),
