@@ -220,3 +220,28 @@ def test_what_matches_nothing_makes_no_snapshot(
         assert connection.execute(returned).all() == []
         assert connection.execute(delete(table).where(none).returning(table.c.id)).all() == []
     assert snapshots() == before
+
+
+def test_a_row_that_several_rows_are_joined_to_is_changed_and_returned_once(
+    lake: Engine, table: Table
+) -> None:
+    joined = table.c.id == other.c.id
+    changed = update(table).where(joined).values(name=other.c.extra).returning(table.c.id)
+    with lake.begin() as connection:
+        connection.execute(insert(other), [{"id": 2, "extra": "two"}])
+        found = connection.execute(changed)
+        assert (found.rowcount, sorted(found.scalars())) == (2, [2, 3])
+        found = connection.execute(delete(table).where(joined).returning(table.c.id))
+        assert (found.rowcount, sorted(found.scalars())) == (2, [2, 3])
+
+
+def test_waves_also_take_values_that_are_the_same_for_every_set(
+    lake: Engine, table: Table
+) -> None:
+    wanted = update(table).where(table.c.id == bindparam("key"))
+    statement = wanted.values(n=table.c.n + bindparam("by"), name=bindparam("called"))
+    sets = [{"key": 1, "by": by, "called": f"c{by}"} for by in (10, 20, 30)]
+    with lake.begin() as connection:
+        connection.execute(statement, sets)
+        connection.execute(wanted.values(n=table.c.n * 2, name="same"), [{"key": 2}] * 3)
+    assert rows(lake, table)[:2] == [(1, "c30", 61), (2, "same", 16)]
