@@ -244,8 +244,8 @@ class Cursor:
             # It would abort an open transaction, or leave one of its own open.
             raise StatementRefused(
                 operation,
-                "DuckLake cannot add a column whose default is an expression; add the column "
-                "without it, then ALTER TABLE … ALTER COLUMN … SET DEFAULT",
+                "DuckLake cannot add a column whose default is an expression, nor give it one "
+                "later; add it without, or with a literal, or make a new table",
             )
 
         def run() -> None:

@@ -310,7 +310,7 @@ def test_adding_a_column_with_an_expression_as_default_is_refused_in_time(
     connection: driver.Connection,
 ) -> None:
     cursor = filled(connection, 1)
-    with pytest.raises(errors.StatementRefused, match="SET DEFAULT"):
+    with pytest.raises(errors.StatementRefused, match="with a literal"):
         cursor.execute("ALTER TABLE t ADD COLUMN made TIMESTAMP DEFAULT now()")
     connection.commit()
     assert cursor.execute("SELECT count(*) FROM t").fetchone() == (1,)
