@@ -11,7 +11,7 @@ rooms, from the ground up:
     constructs · driver            statements that users write; PEP 249
     merge                          plans: how a keyed write becomes steps
     dialect                        SQLAlchemy meets DuckLake
-    writer                         whole batches: begin_merge, write_table
+    writer · alembic               whole batches: begin_merge, write_table; migrations
 """
 
 from __future__ import annotations
