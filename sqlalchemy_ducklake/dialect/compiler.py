@@ -179,6 +179,16 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler):
             arguments.append(self.render_literal_value(flags, sqltypes.STRINGTYPE))
         return f"{function}({', '.join(arguments)})"
 
+    def visit_getitem_binary(
+        self, binary: BinaryExpression[Any], operator: Any, **kw: Any
+    ) -> str:
+        """<list>[<place>] or <list>[<first>:<last>], counted from 1, as in PostgreSQL."""
+        return f"{self.process(binary.left, **kw)}[{self.process(binary.right, **kw)}]"
+
+    def visit_slice(self, element: Any, **kw: Any) -> str:
+        """<first>:<last>, both included."""
+        return f"{self.process(element.start, **kw)}:{self.process(element.stop, **kw)}"
+
     def visit_json_getitem_op_binary(
         self,
         binary: BinaryExpression[Any],

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import (
+    ARRAY,
     Column,
     Connection,
     Date,
@@ -158,3 +159,16 @@ def test_distinct_on_gives_one_row_for_each_value(lake: Engine) -> None:
 
     query = select(scores.c.name).order_by(scores.c.points, scores.c.name)
     assert names(lake, query.ext(distinct_on(scores.c.points))) == "abdg"
+
+
+def test_elements_and_slices_of_lists_are_addressed_from_one(engine: Engine) -> None:
+    lists = Table("lists", MetaData(), Column("id", Integer), Column("tags", ARRAY(String)))
+    lists.create(engine)
+    with engine.begin() as connection:
+        connection.execute(
+            lists.insert(), [{"id": 1, "tags": ["a", "b", "c"]}, {"id": 2, "tags": None}]
+        )
+        query = select(lists.c.tags[1], lists.c.tags[2:3]).order_by(lists.c.id)
+        assert connection.execute(query).all() == [("a", ["b", "c"]), (None, None)]
+        third = lists.update().where(lists.c.tags[3] == "c").values(id=9)
+        assert connection.execute(third).rowcount == 1
