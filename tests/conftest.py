@@ -1,3 +1,3 @@
 """Lists fixture plugins, nothing else."""
 
-pytest_plugins = ["fixtures.catalogs", "fixtures.lakes"]
+pytest_plugins = ["fixtures.catalogs", "fixtures.lakes", "fixtures.properties"]
