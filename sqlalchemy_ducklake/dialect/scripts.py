@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -61,7 +62,7 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
     # Parameters that are stored, by name: the column that takes them.
     _stored_binds: dict[str, Any]
 
-    @property
+    @cached_property
     def script(self) -> Script | None:
         """What the steps of the compiled string are for; None if it is one statement."""
         if self._steps is None:
@@ -247,7 +248,7 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
                 arrow, type_name = self._batch_type(column.type)
                 yield Parameter(places[name], "", column.name, arrow, type_name)
 
-    @property
+    @cached_property
     def sources(self) -> tuple[Source, ...]:
         """Give the parameters that are tables, with the types that they are fitted to."""
         if not self._source_names:

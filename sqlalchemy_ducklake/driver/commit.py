@@ -39,7 +39,12 @@ from sqlalchemy_ducklake.errors import (
     StatementRefused,
 )
 from sqlalchemy_ducklake.lake.catalogs import PostgresCatalog
-from sqlalchemy_ducklake.lake.changes import History, changed_tables, changes_between
+from sqlalchemy_ducklake.lake.changes import (
+    History,
+    changed_tables,
+    changes_between,
+    pinned_snapshot,
+)
 from sqlalchemy_ducklake.lake.files import lost_files
 from sqlalchemy_ducklake.lake.instances import Session
 from sqlalchemy_ducklake.lake.locks import fence
@@ -56,7 +61,6 @@ _FENCE_TIMEOUT = 10.0
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
-_PINNED = "FROM ducklake_current_snapshot($1)"
 _DESCRIBE = "CALL ducklake_set_commit_message($1, $2, $3, extra_info => $4)"
 
 
@@ -259,9 +263,7 @@ def _describe(session: Session, work: Work, info: CommitInfo) -> int:
 
 
 def _pinned(session: Session) -> int:
-    row = session.duck.execute(_PINNED, [session.config.alias]).fetchone()
-    assert row is not None
-    return int(row[0])
+    return pinned_snapshot(session.duck, session.config)
 
 
 def _commit(duck: duckdb.DuckDBPyConnection, *, guarded: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sqlalchemy_ducklake.lake.changes import pinned_snapshot
 from sqlalchemy_ducklake.lake.marks import table_label
 from sqlalchemy_ducklake.lake.trust import KeyOf, Proof, prove
 
@@ -35,9 +36,8 @@ class Trust:
 
     def _proved(self, key: KeyOf) -> bool:
         duck, config = self._session.duck, self._session.config
-        row = duck.execute("FROM ducklake_current_snapshot($1)", [config.alias]).fetchone()
-        assert row is not None
-        proof = prove(duck, config, key, int(row[0]), self._proofs.pop(key, None))
+        head = pinned_snapshot(duck, config)
+        proof = prove(duck, config, key, head, self._proofs.pop(key, None))
         if proof is not None:
             self._proofs[key] = proof
         return proof is not None

@@ -7,6 +7,8 @@ from typing import Any
 
 import duckdb
 
+from sqlalchemy_ducklake.errors.shown import named, tuples
+
 
 class AmbiguousKeys(duckdb.IntegrityError):
     """A key that should name one row names several, already in the table.
@@ -29,7 +31,7 @@ class AmbiguousKeys(duckdb.IntegrityError):
     def __str__(self) -> str:
         return (
             f"table {self.table!r} holds several rows for one key "
-            f"({', '.join(self.columns)}), for example {_tuples(self.examples)}; nothing was "
+            f"({', '.join(self.columns)}), for example {tuples(self.examples)}; nothing was "
             "written. Remove the duplicates first, by their rowid"
         )
 
@@ -62,8 +64,8 @@ class ForeignKeyViolation(duckdb.IntegrityError):
 
     def __str__(self) -> str:
         return (
-            f"foreign key{_named(self.constraint)} of table {self.table!r}: "
-            f"({', '.join(self.columns)}) = {_tuples(self.examples)} is not in {self.parent!r} "
+            f"foreign key{named(self.constraint)} of table {self.table!r}: "
+            f"({', '.join(self.columns)}) = {tuples(self.examples)} is not in {self.parent!r} "
             f"({', '.join(self.parent_columns)}); nothing was written. Insert the referred "
             "rows first, or NULL"
         )
@@ -79,8 +81,8 @@ class RowReferenced(ForeignKeyViolation):
     def __str__(self) -> str:
         return (
             f"rows of {self.parent!r} are still referred to: foreign key"
-            f"{_named(self.constraint)} of table {self.table!r} ({', '.join(self.columns)}) "
-            f"holds {_tuples(self.examples)} of ({', '.join(self.parent_columns)}); nothing "
+            f"{named(self.constraint)} of table {self.table!r} ({', '.join(self.columns)}) "
+            f"holds {tuples(self.examples)} of ({', '.join(self.parent_columns)}); nothing "
             "was written. Delete or change the referring rows first (ON DELETE and ON UPDATE "
             "actions are not executed)"
         )
@@ -112,16 +114,8 @@ class CheckViolation(duckdb.IntegrityError):
 
     def __str__(self) -> str:
         return (
-            f"check{_named(self.constraint)} of table {self.table!r} demands "
+            f"check{named(self.constraint)} of table {self.table!r} demands "
             f"{self.condition}; rows with ({', '.join(self.columns)}) = "
-            f"{_tuples(self.examples)} do not satisfy it; nothing was written. Correct the "
+            f"{tuples(self.examples)} do not satisfy it; nothing was written. Correct the "
             "values"
         )
-
-
-def _named(constraint: str | None) -> str:
-    return f" {constraint!r}" if constraint else ""
-
-
-def _tuples(examples: Sequence[tuple[Any, ...]]) -> str:
-    return ", ".join("(" + ", ".join(map(repr, each)) + ")" for each in examples)

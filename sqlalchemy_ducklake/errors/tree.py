@@ -7,6 +7,8 @@ from typing import Any
 
 import duckdb
 
+from sqlalchemy_ducklake.errors.shown import named, tuples
+
 
 class InterfaceError(duckdb.Error):
     """The driver was used in a way that PEP 249 does not allow."""
@@ -87,10 +89,9 @@ class KeyViolation(duckdb.IntegrityError):
         self.examples = tuple(examples)
 
     def __str__(self) -> str:
-        name = f" {self.constraint!r}" if self.constraint else ""
-        shown = ", ".join(_tuple_text(example) for example in self.examples)
+        shown = tuples(self.examples)
         return (
-            f"duplicate key in table {self.table!r}: the key{name} "
+            f"duplicate key in table {self.table!r}: the key{named(self.constraint)} "
             f"({', '.join(self.columns)}) would hold {shown} more than once; nothing was "
             "written. Use on_conflict_do_update() or on_conflict_do_nothing() where rows "
             "may exist already"
@@ -115,7 +116,7 @@ class CardinalityViolation(duckdb.ProgrammingError):
         self.examples = tuple(examples)
 
     def __str__(self) -> str:
-        shown = ", ".join(map(_tuple_text, self.examples))
+        shown = tuples(self.examples)
         return (
             f"several source rows match one row of {self.table!r}: ({', '.join(self.columns)}) "
             f"= {shown}; nothing was written. Reduce the source to one row per key first"
@@ -262,7 +263,3 @@ class StaleConstraint(duckdb.DataError):
             "which is not there: it was renamed or dropped by a tool that does not keep "
             "constraints; correct the tag in the comment of the table"
         )
-
-
-def _tuple_text(values: Sequence[Any]) -> str:
-    return "(" + ", ".join(repr(value) for value in values) + ")"

@@ -25,12 +25,11 @@ TableName = tuple[str, str]
 _CHANGES = """FROM query_table($1)
     SELECT snapshot_id, changes_made, commit_extra_info
     WHERE snapshot_id > $2 AND snapshot_id <= $3 ORDER BY snapshot_id"""
-_TABLE_ID = """FROM query_table($1) AS t JOIN query_table($2) AS s USING (schema_id)
-    SELECT t.table_id
+_TABLE = """FROM query_table($1) AS t JOIN query_table($2) AS s USING (schema_id)
+    SELECT t.table_id, t.begin_snapshot
     WHERE lower(s.schema_name) = lower($4) AND lower(t.table_name) = lower($5)
     AND t.begin_snapshot <= $3 AND (t.end_snapshot IS NULL OR t.end_snapshot > $3)
     AND s.begin_snapshot <= $3 AND (s.end_snapshot IS NULL OR s.end_snapshot > $3)"""
-_BORN = _TABLE_ID.replace("SELECT t.table_id", "SELECT t.begin_snapshot")
 _PINNED = "FROM ducklake_current_snapshot($1)"
 _TABLE_NAMES = """FROM query_table($1) AS t JOIN query_table($2) AS s USING (schema_id)
     SELECT DISTINCT ON (t.table_id) s.schema_name, t.table_name
@@ -211,7 +210,7 @@ def table_id(
     duck: duckdb.DuckDBPyConnection, config: LakeConfig, table: TableName, snapshot: int
 ) -> int | None:
     """Give the id that a table of this name had at a snapshot, None if there was none."""
-    row = duck.execute(_TABLE_ID, [*_catalog(config), snapshot, *table]).fetchone()
+    row = duck.execute(_TABLE, [*_catalog(config), snapshot, *table]).fetchone()
     return None if row is None else int(row[0])
 
 
@@ -219,8 +218,8 @@ def born(
     duck: duckdb.DuckDBPyConnection, config: LakeConfig, table: TableName, snapshot: int
 ) -> int | None:
     """Give the snapshot that made the table of this name, None if there is none."""
-    row = duck.execute(_BORN, [*_catalog(config), snapshot, *table]).fetchone()
-    return None if row is None else int(row[0])
+    row = duck.execute(_TABLE, [*_catalog(config), snapshot, *table]).fetchone()
+    return None if row is None else int(row[1])
 
 
 def pinned_snapshot(duck: duckdb.DuckDBPyConnection, config: LakeConfig) -> int:

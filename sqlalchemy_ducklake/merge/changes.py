@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from sqlalchemy import BigInteger, String, case, column, func, null, or_, select, table
+from sqlalchemy import String, case, func, null, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import FromClause, TableClause
 
@@ -23,9 +23,9 @@ from sqlalchemy_ducklake.merge.staging import (
     FIRST,
     KIND,
     SEQUENCE,
-    SOURCE,
     drop_stage,
     rows_stage,
+    source_stage,
 )
 from sqlalchemy_ducklake.merge.steps import AppendRows, MakeStage, PlannedStep, constant
 from sqlalchemy_ducklake.merge.upsert import UpsertPlan
@@ -74,8 +74,7 @@ class ChangesPlan:
     @cached_property
     def staged(self) -> TableClause:
         """Name the stage of the source."""
-        own = column(SEQUENCE, BigInteger)
-        return table(SOURCE, own, *(column(each.name, each.type) for each in self.source.c))
+        return source_stage(self.source)
 
     @cached_property
     def upsert(self) -> UpsertPlan:

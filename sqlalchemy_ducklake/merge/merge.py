@@ -54,11 +54,11 @@ from sqlalchemy_ducklake.merge.staging import (
     FIRST,
     ROW_ID,
     SEQUENCE,
-    SOURCE,
     drop_stage,
     effects_name,
     new_name,
     rows_stage,
+    source_stage,
 )
 from sqlalchemy_ducklake.merge.steps import (
     AppendRows,
@@ -145,8 +145,7 @@ class MergePlan:
     @cached_property
     def staged(self) -> TableClause:
         """Name the stage of the source."""
-        own = column(SEQUENCE, BigInteger)
-        return table(SOURCE, own, *(column(each.name, each.type) for each in self.source.c))
+        return source_stage(self.source)
 
     @cached_property
     def assigned(self) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, cast, column, false, null, select, table
 from sqlalchemy.sql.elements import ColumnElement
-from sqlalchemy.sql.selectable import Select, TableClause
+from sqlalchemy.sql.selectable import FromClause, Select, TableClause
 from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.driver.script import Role, Step
@@ -47,6 +47,12 @@ _EFFECTS = f"_effects_{_SUFFIX}"
 def bind_name(number: int) -> str:
     """Name the staged column of a parameter that stands in an expression."""
     return f"_bind{number}_{_SUFFIX}"
+
+
+def source_stage(source: FromClause) -> TableClause:
+    """Name the stage that holds a source, whose rows are numbered."""
+    own = column(SEQUENCE, BigInteger)
+    return table(SOURCE, own, *(column(each.name, each.type) for each in source.c))
 
 
 def new_name(name: str) -> str:
