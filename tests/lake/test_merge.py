@@ -125,6 +125,17 @@ def test_the_first_arm_whose_condition_holds_decides(lake: Engine) -> None:
     ]
 
 
+class DataFrame:
+    """What pandas and polars have: columns, and the rows as an Arrow stream."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.columns = table.column_names
+        self._table: Any = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
 SOURCES: dict[str, Callable[[], Any]] = {
     "table": lambda: news,
     "alias": lambda: news.alias("fresh"),
@@ -136,6 +147,7 @@ SOURCES: dict[str, Callable[[], Any]] = {
     "arrow": lambda: pa.table({"id": [4, 5], "name": ["x", "new"]}),
     "batch": lambda: pa.record_batch({"id": [4, 5], "name": ["x", "new"]}),
     "reader": lambda: pa.table({"id": [4, 5], "name": ["x", "new"]}).to_reader(),
+    "stream": lambda: DataFrame(pa.table({"id": [4, 5], "name": ["x", "new"]})),
     "rows": lambda: [{"id": 4, "name": "x"}, {"id": 5, "name": "new"}],
 }
 
