@@ -8,7 +8,6 @@ Alembic from 1.18 on finds this by itself, through the entry point group
     columns.py      the operations on columns
     tables.py       a table as a migration sees it, and as it is to be: values
     catalog.py      read such a table from a lake
-    texts.py        what an SQL text reads
     elements.py     the statements that Alembic has not
     audits.py       what the rows must satisfy before a migration may promise it
     widening.py     the types that a column may change to

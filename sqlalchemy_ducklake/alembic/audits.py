@@ -14,7 +14,7 @@ from sqlalchemy.sql import TableClause, column, table
 
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
 from sqlalchemy_ducklake.alembic.tables import LakeTable
-from sqlalchemy_ducklake.alembic.texts import columns_in
+from sqlalchemy_ducklake.dialect.texts import columns_in
 from sqlalchemy_ducklake.errors import AmbiguousKeys, CheckViolation, ForeignKeyViolation
 from sqlalchemy_ducklake.keys import Check, ForeignKey
 

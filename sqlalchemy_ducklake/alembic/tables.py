@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
-from sqlalchemy_ducklake.alembic.texts import columns_in
 from sqlalchemy_ducklake.dialect.reflection.catalog import FoundColumn
+from sqlalchemy_ducklake.dialect.texts import columns_in
 from sqlalchemy_ducklake.keys import (
     Constraints,
     ForeignKey,

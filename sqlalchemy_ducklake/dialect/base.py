@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, cast
 
-from sqlalchemy import Index, event, func, select
+from sqlalchemy import Index, Table, event, func, select
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.interfaces import (
@@ -23,7 +23,7 @@ from sqlalchemy.engine.interfaces import (
     DBAPICursor,
     IsolationLevel,
 )
-from sqlalchemy.pool import Pool, QueuePool
+from sqlalchemy.pool import Pool, PoolProxiedConnection, QueuePool
 
 from sqlalchemy_ducklake import driver
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
@@ -31,6 +31,7 @@ from sqlalchemy_ducklake.dialect.constraints import OPTION, checked_level
 from sqlalchemy_ducklake.dialect.ddl import DuckLakeDDLCompiler
 from sqlalchemy_ducklake.dialect.execution import DuckLakeExecutionContext
 from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
+from sqlalchemy_ducklake.dialect.lateoptions import LateOptions
 from sqlalchemy_ducklake.dialect.reflection.tables import Reflection
 from sqlalchemy_ducklake.dialect.typecompiler import DuckLakeTypeCompiler
 from sqlalchemy_ducklake.dialect.types import COLSPECS
@@ -69,7 +70,10 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     supports_sane_rowcount = supports_sane_multi_rowcount = True
     supports_sane_rowcount_returning = True
     supports_server_side_cursors = True
-    construct_arguments = [(Index, {"include": None})]  # noqa: RUF012 - SQLAlchemy's own form
+    construct_arguments = [  # noqa: RUF012 - SQLAlchemy's own form
+        (Index, {"include": None}),
+        (Table, {"partition_by": None, "sort_by": None, "options": None}),
+    ]
     supports_for_update_of = False
     supports_is_distinct_from = True
     tuple_in_values = True
@@ -103,6 +107,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         self.alias = "lake"
         self.metadata_schema: str | None = None
         self._hold: Hold | None = None
+        self.late_options = LateOptions(self)
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
@@ -145,6 +150,16 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         """Ask the engine for nothing."""
         dbapi_connection.cursor().execute("SELECT 1")
         return True
+
+    def do_commit(self, dbapi_connection: PoolProxiedConnection) -> None:
+        """Commit, then set the options of tables that were made."""
+        super().do_commit(dbapi_connection)
+        self.late_options.settle(dbapi_connection.driver_connection)
+
+    def do_rollback(self, dbapi_connection: PoolProxiedConnection) -> None:
+        """Roll back, and forget what was to be done after the commit."""
+        super().do_rollback(dbapi_connection)
+        self.late_options.forget(dbapi_connection.driver_connection)
 
     def is_disconnect(self, e: Exception, connection: Any, cursor: Any) -> bool:
         """Tell whether the connection, or its whole DuckDB instance, is beyond use."""

@@ -15,9 +15,11 @@ from typing import Any
 
 from sqlalchemy import cast, exc, func, literal, literal_column, schema, select
 from sqlalchemy import types as sqltypes
-from sqlalchemy.sql.compiler import DDLCompiler
+from sqlalchemy.sql.compiler import DDLCompiler, IdentifierPreparer
 
 from sqlalchemy_ducklake.dialect import tags
+from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
+from sqlalchemy_ducklake.dialect.layout import Layout, layout_of
 from sqlalchemy_ducklake.driver.script import Role, Script, Step
 from sqlalchemy_ducklake.keys import constraints_tag, key_tags
 
@@ -31,7 +33,8 @@ _NO_KEY = {
     "GEOMETRY": "equal shapes may be written in many ways; use an identifier",
     "INTERVAL": "30 days and one month are equal to the engine; use a number",
 }
-_MISSING = "missing"
+#: What a script counts: whether the table that it makes was missing.
+MISSING = "missing"
 _NESTED_KEY = "a nested value cannot be a key; use a column for each part"
 
 
@@ -40,26 +43,45 @@ class DuckLakeDDLCompiler(DDLCompiler):
 
     #: What the steps of the compiled string are for, if some of them depend on others.
     script: Script | None = None
+    #: What is set once the table that was compiled is committed; DuckLake takes it no earlier.
+    options: TableOptions | None = None
 
     def visit_create_table(self, create: schema.CreateTable, **kw: Any) -> str:
-        """Compile to a script: the bare table, then comments with tags.
+        """Compile to a script: the bare table, then comments with tags, then its layout.
 
-        With IF NOT EXISTS the comments are written only if this script made the table: one
-        that is there already keeps its own keys.
+        With IF NOT EXISTS all that is done only if this script made the table: one that is
+        there already keeps its own keys.
         """
         table = create.element
         base: Any = super()
         created = str(base.visit_create_table(create, **kw)).strip()
-        comments = list(self._comments(table))
-        if not (create.if_not_exists and comments):
-            return ";\n".join([created, *comments])
+        rest = [*self._comments(table), *self._layout(table)]
+        if not (create.if_not_exists and (rest or self.options)):
+            return ";\n".join([created, *rest])
         self.script = Script(
-            (Step(Role.COUNTS), Step(), *(Step(when=(_MISSING,)) for _ in comments)),
+            (Step(Role.COUNTS), Step(), *(Step(when=(MISSING,)) for _ in rest)),
             guarded=True,
             mode="create table",
             defines=True,
         )
-        return ";\n".join([self._count_missing(table), created, *comments])
+        return ";\n".join([self._count_missing(table), created, *rest])
+
+    def _layout(self, table: schema.Table) -> Iterator[str]:
+        """Give the statements that lay out a table that was just created."""
+        layout = layout_of(table, self)
+        if layout != Layout() and _is_temporary(table):
+            raise exc.CompileError(
+                f"table {table.description!r} is temporary, and only tables of the lake have a "
+                "layout"
+            )
+        if layout.options:
+            place = tags.schema_of(table, self)
+            self.options = TableOptions(place, str(table.name), layout.options)
+        name = self.preparer.format_table(table)
+        if layout.partition_by:
+            yield f"ALTER TABLE {name} {partitioned_by(layout, self.preparer)}"
+        if layout.sort_by:
+            yield f"ALTER TABLE {name} {sorted_by(layout)}"
 
     def _count_missing(self, table: schema.Table) -> str:
         """SELECT 'missing', 1 if there is no such table yet, or 0."""
@@ -69,7 +91,7 @@ class DuckLakeDDLCompiler(DDLCompiler):
         lake = "temp" if _is_temporary(table) else func.current_database()
         place: Any = "main" if _is_temporary(table) else tags.schema_of(table, self)
         query = select(
-            literal(_MISSING), cast(func.count() == literal_column("0"), sqltypes.BigInteger)
+            literal(MISSING), cast(func.count() == literal_column("0"), sqltypes.BigInteger)
         ).where(
             columns.c.database_name == lake,
             func.lower(columns.c.schema_name) == func.lower(place or func.current_schema()),
@@ -228,6 +250,21 @@ class DuckLakeDDLCompiler(DDLCompiler):
                 f"the primary key of table {constraint.table.description!r} is made with the "
                 "table; to change it, create the table anew and copy the rows"
             )
+
+
+def partitioned_by(layout: Layout, preparer: IdentifierPreparer) -> str:
+    """Write the partitions of a layout for ALTER TABLE."""
+    if not layout.partition_by:
+        return "RESET PARTITIONED BY"
+    keys = ", ".join(key.sql(preparer.quote) for key in layout.partition_by)
+    return f"SET PARTITIONED BY ({keys})"
+
+
+def sorted_by(layout: Layout) -> str:
+    """Write the order of a layout for ALTER TABLE."""
+    if not layout.sort_by:
+        return "RESET SORTED BY"
+    return f"SET SORTED BY ({', '.join(key.sql() for key in layout.sort_by)})"
 
 
 def check_key_type(kind: str) -> None:

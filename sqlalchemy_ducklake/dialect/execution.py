@@ -11,6 +11,8 @@ from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from sqlalchemy_ducklake.dialect import constraints
+from sqlalchemy_ducklake.dialect.ddl import MISSING
+from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
 from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.script import Script, Source
 from sqlalchemy_ducklake.merge.result import MergeResult
@@ -84,8 +86,11 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
         return cast("DBAPICursor", StreamingCursor(self.own_connection))
 
     def post_exec(self) -> None:
-        """Keep what the script counted."""
+        """Keep what the script counted, and let the options of a new table follow it."""
         counts = getattr(self.cursor, "counts", None)
+        options: TableOptions | None = getattr(self.compiled, "options", None)
+        if options is not None and (counts or {}).get(MISSING, 1):
+            cast("Any", self.dialect).late_options.add(self.own_connection, options)
         if counts and LAST_ID in counts:
             self.cursor.lastrowid = counts.pop(LAST_ID)
         if counts:

@@ -7,7 +7,7 @@ one name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from sqlalchemy.engine import Connection, reflection
 from sqlalchemy.engine.reflection import ObjectKind, ObjectScope, ReflectionDefaults
 from sqlalchemy.sql.compiler import IdentifierPreparer
 
-from sqlalchemy_ducklake.dialect.reflection import catalog, descriptions, queries
+from sqlalchemy_ducklake.dialect.layout import Layout
+from sqlalchemy_ducklake.dialect.reflection import catalog, descriptions, layouts, queries
 from sqlalchemy_ducklake.dialect.reflection.catalog import Found, Place
 from sqlalchemy_ducklake.errors import MalformedTag, StaleConstraint
 from sqlalchemy_ducklake.lake.config import DEFAULT_ALIAS
@@ -170,8 +171,14 @@ class Reflection:
         return self._describe(connection, descriptions.table_comment, kw)
 
     def get_multi_table_options(self, connection: Connection, **kw: Any) -> Iterator[Any]:
-        """Return the options of many tables; there are none yet."""
-        return self._describe(connection, lambda _: ReflectionDefaults.table_options(), kw)
+        """Return how many tables are laid out, as their arguments say it."""
+        found = self._layouts(connection, kw.get("schema"), kw.get("filter_names"))
+
+        def describe(one: Found) -> Any:
+            layout = None if one.is_view or one.temporary else found.get(one.name)
+            return layout.described() if layout else ReflectionDefaults.table_options()
+
+        return self._describe(connection, describe, kw)
 
     def get_columns(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
@@ -231,6 +238,14 @@ class Reflection:
             queries.MetadataPlace(".".join(map(quote, parts))),
             self._hides_metadata() or _changed_catalog(connection),
         )
+
+    def _layouts(
+        self, connection: Connection, schema: str | None, names: Sequence[str] | None
+    ) -> Mapping[str, Layout]:
+        """Read the layouts of tables, as far as they are committed."""
+        if self._hides_metadata():
+            return {}
+        return layouts.read(connection, self._place(connection, schema), names)
 
     def _hides_metadata(self) -> bool:
         return self.metadata_catalog is None and self.alias != DEFAULT_ALIAS

@@ -1,0 +1,176 @@
+"""How tables are laid out, from the metadata tables of a lake, for many tables at once.
+
+What the open transaction has changed is not there before its commit, and the engine has no
+other place that tells it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    FromClause,
+    Select,
+    String,
+    TableClause,
+    and_,
+    bindparam,
+    column,
+    func,
+    or_,
+    select,
+)
+from sqlalchemy.engine import Connection
+
+from sqlalchemy_ducklake.dialect.layout import BUCKET, Layout, PartitionKey, SortKey
+from sqlalchemy_ducklake.dialect.options import NAMES, default_of
+from sqlalchemy_ducklake.dialect.reflection import queries
+from sqlalchemy_ducklake.dialect.reflection.catalog import Place
+from sqlalchemy_ducklake.dialect.reflection.queries import MetadataPlace
+
+_VERSIONS = ("begin_snapshot", "end_snapshot")
+
+
+def read(
+    connection: Connection, place: Place, names: Sequence[str] | None
+) -> Mapping[str, Layout]:
+    """Return the layouts of the committed tables of a schema, all or those named."""
+    head = connection.execute(queries.head(), {"lake": place.lake}).scalar_one()
+    bound: dict[str, Any] = {"head": int(head), "schema": place.schema}
+    if names is not None:
+        bound["names"] = [str.lower(name) for name in names]
+    query = _tables(place.metadata, named=names is not None)
+    found = connection.execute(query, bound).all()
+    if not found:
+        return {}
+    inside = {"head": bound["head"], "tables": [row.table_id for row in found]}
+    partitions = _grouped(connection.execute(_partitions(place.metadata), inside))
+    sorting = _grouped(connection.execute(_sorting(place.metadata), inside))
+    settings = connection.execute(_settings(place.metadata)).all()
+    return {
+        row.table_name: Layout(
+            tuple(map(_partition_key, partitions[row.table_id])),
+            tuple(map(_sort_key, sorting[row.table_id])),
+            _options(settings, row.table_id, row.schema_id),
+        )
+        for row in found
+    }
+
+
+def _grouped(rows: Iterable[Any]) -> Mapping[int, list[Any]]:
+    found: dict[int, list[Any]] = defaultdict(list)
+    for row in rows:
+        found[row.table_id].append(row)
+    return found
+
+
+def _partition_key(row: Any) -> PartitionKey:
+    """Read a transform: a word, or ``bucket(<number>)``."""
+    word, _, number = str(row.transform).partition("(")
+    buckets = int(number.rstrip(")")) if word == BUCKET else None
+    return PartitionKey(row.column_name, word, buckets)
+
+
+def _sort_key(row: Any) -> SortKey:
+    first = str(row.null_order).endswith("FIRST")
+    return SortKey(row.expression, str(row.sort_direction) == "DESC", first)
+
+
+def _options(rows: Sequence[Any], table: int, schema: int) -> dict[str, str]:
+    """Return the options of a table that say other than what holds without them."""
+    by_scope: dict[tuple[str | None, int | None], dict[str, str]] = defaultdict(dict)
+    for row in rows:
+        by_scope[row.scope, row.scope_id][row.key] = row.value
+    outside = {**by_scope[None, None], **by_scope["schema", schema]}
+    return {
+        name: value
+        for name, value in sorted(by_scope["table", table].items())
+        if name in NAMES and value != outside.get(name, default_of(name))
+    }
+
+
+def _live(versioned: FromClause) -> ColumnElement[bool]:
+    head = bindparam("head", type_=BigInteger)
+    ended = or_(versioned.c.end_snapshot.is_(None), versioned.c.end_snapshot > head)
+    return and_(versioned.c.begin_snapshot <= head, ended)
+
+
+def _metadata(
+    place: MetadataPlace, name: str, numbers: Sequence[str], texts: Sequence[str]
+) -> TableClause:
+    columns = [column(one, BigInteger) for one in numbers]
+    return place.table(name, *columns, *(column(one, String) for one in texts))
+
+
+def _among(ids: ColumnElement[Any]) -> ColumnElement[bool]:
+    return ids.in_(bindparam("tables", expanding=True, type_=BigInteger))
+
+
+@lru_cache
+def _tables(place: MetadataPlace, *, named: bool) -> Select[Any]:
+    """Ask for ids and names; bind ``head``, ``schema`` and, in lower case, ``names``."""
+    schemas = _metadata(place, "ducklake_schema", ("schema_id", *_VERSIONS), ["schema_name"])
+    found = _metadata(
+        place, "ducklake_table", ("table_id", "schema_id", *_VERSIONS), ["table_name"]
+    )
+    same = func.lower(schemas.c.schema_name) == func.lower(bindparam("schema", type_=String))
+    query = (
+        select(found.c.table_id, found.c.schema_id, found.c.table_name)
+        .join_from(found, schemas, found.c.schema_id == schemas.c.schema_id)
+        .where(_live(found), _live(schemas), same)
+    )
+    names = bindparam("names", expanding=True, type_=String)
+    return query.where(func.lower(found.c.table_name).in_(names)) if named else query
+
+
+@lru_cache
+def _partitions(place: MetadataPlace) -> Select[Any]:
+    """Ask for partition keys, in order; bind ``head`` and ``tables``."""
+    info = _metadata(
+        place, "ducklake_partition_info", ("partition_id", "table_id", *_VERSIONS), ()
+    )
+    numbers = ("partition_id", "table_id", "partition_key_index", "column_id")
+    keys = _metadata(place, "ducklake_partition_column", numbers, ["transform"])
+    columns = _metadata(
+        place, "ducklake_column", ("table_id", "column_id", *_VERSIONS), ["column_name"]
+    )
+    same_column = and_(
+        columns.c.table_id == keys.c.table_id, columns.c.column_id == keys.c.column_id
+    )
+    return (
+        select(info.c.table_id, columns.c.column_name, keys.c.transform)
+        .join_from(info, keys, info.c.partition_id == keys.c.partition_id)
+        .join(columns, same_column)
+        .where(_live(info), _live(columns), _among(info.c.table_id))
+        .order_by(info.c.table_id, keys.c.partition_key_index)
+    )
+
+
+@lru_cache
+def _sorting(place: MetadataPlace) -> Select[Any]:
+    """Ask for what rows are sorted by, in order; bind ``head`` and ``tables``."""
+    info = _metadata(place, "ducklake_sort_info", ("sort_id", "table_id", *_VERSIONS), ())
+    keys = _metadata(
+        place,
+        "ducklake_sort_expression",
+        ("sort_id", "table_id", "sort_key_index"),
+        ("expression", "sort_direction", "null_order"),
+    )
+    return (
+        select(info.c.table_id, keys.c.expression, keys.c.sort_direction, keys.c.null_order)
+        .join_from(info, keys, info.c.sort_id == keys.c.sort_id)
+        .where(_live(info), _among(info.c.table_id))
+        .order_by(info.c.table_id, keys.c.sort_key_index)
+    )
+
+
+@lru_cache
+def _settings(place: MetadataPlace) -> Select[Any]:
+    """Ask for all options of the lake, its schemas and its tables."""
+    found = _metadata(place, "ducklake_metadata", ["scope_id"], ("key", "value", "scope"))
+    return select(found.c.key, found.c.value, found.c.scope, found.c.scope_id)
