@@ -283,6 +283,10 @@ class Connection:
         except duckdb.Error as error:
             self.note(error)
             raise
+        except RuntimeError as error:
+            # How DuckDB's client passes on an interrupt from the keyboard.
+            self.note(error)
+            raise (error.__cause__ or error) from None
 
     @contextlib.contextmanager
     def _undisturbed(self) -> Iterator[None]:

@@ -25,7 +25,8 @@ from sqlalchemy_ducklake.driver.parameters import (
     refuse_excess,
     values_for,
 )
-from sqlalchemy_ducklake.driver.result import Result, Row
+from sqlalchemy_ducklake.driver.result import Result
+from sqlalchemy_ducklake.driver.rows import Row
 from sqlalchemy_ducklake.driver.script import Outcome, Script
 from sqlalchemy_ducklake.driver.statements import READING, is_guarded
 from sqlalchemy_ducklake.driver.steps import ScriptRun, affected_rows
@@ -139,14 +140,14 @@ class Cursor:
             raise
 
     def fetch_arrow_table(self) -> pa.Table:
-        """Give the whole result as an Arrow table."""
+        """Give the result, or what is left of it, as an Arrow table."""
         return self.fetch_record_batch(1 << 17).read_all()
 
     def fetch_record_batch(self, rows_per_batch: int = 1 << 16) -> pa.RecordBatchReader:
-        """Give the result as a reader of Arrow batches.
+        """Give what is left of the result as a reader of Arrow batches.
 
-        Read it before the connection does anything else: a reader that is being read
-        holds the engine's stream itself.
+        They are streamed; if the connection does anything else before the end, those that
+        are left move into memory.
         """
         return self._rows().arrow_reader(rows_per_batch)
 

@@ -2,53 +2,43 @@
 
 A DuckDB connection has one live result: another execute, a commit or a rollback cuts it,
 silently.  So a :class:`Result` streams while nothing else happens, and *detaches* before
-anything else does.  Rows of which none was fetched yet move into an Arrow table and are
-read from there by DuckDB itself, so they come out as the same Python values (with
-``arrow_lossless_conversion`` every type but VARIANT survives that road; measured on 1.5.5
-over all types).  Once rows were fetched, the rest moves into Python rows, because DuckDB
-hands out whole vectors: its Arrow reader would miss the rows of the vector that was
-begun.  Without the need to detach nothing is buffered but that vector.
+anything else does: what is left then moves into memory, as Arrow batches if it can.
+Without the need to detach nothing is kept but one batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
 
+from sqlalchemy_ducklake.driver.rows import Row, Source, source
 from sqlalchemy_ducklake.driver.types import Column
 
-Row = tuple[Any, ...]
-
-# Rows moved at once from the engine: as many as one of its vectors holds.
-_CHUNK = 2048
-
-
-class _Source(Protocol):
-    """Where rows come from: a DuckDB connection or a relation over a detached table."""
-
-    def fetchmany(self, size: int, /) -> list[Row]: ...
-    def fetchall(self) -> list[Row]: ...
-    def to_arrow_reader(self, batch_size: int, /) -> pa.RecordBatchReader: ...
+# Rows made at once when they are fetched singly: few at first, as only one may be wanted.
+_FEWEST, _MOST = 32, 8192
 
 
 class Result:
     """The rows of one query, streamed from ``duck`` until they have to be detached."""
 
     __slots__ = (
-        *("__weakref__", "_buffer", "_duck", "_error", "_next", "_source", "_started"),
+        "__weakref__",
+        "_ahead",
+        "_buffer",
+        "_error",
+        "_next",
+        "_source",
         "description",
     )
 
     def __init__(self, duck: duckdb.DuckDBPyConnection) -> None:
         self.description: list[Column] = duck.description
-        self._duck: duckdb.DuckDBPyConnection | None = duck
-        self._source: _Source | None = duck
+        self._source: Source | None = source(duck)
         self._buffer: Sequence[Row] = ()
         self._next = 0
-        self._started = False
+        self._ahead = _FEWEST
         self._error: duckdb.Error | None = None
 
     def detach(self) -> duckdb.Error | None:
@@ -57,32 +47,18 @@ class Result:
         An error of the query itself belongs to whoever fetches: it is given back, and
         raised by the next fetch, not by the innocent statement that made this necessary.
         """
-        if self._duck is None or self._source is None:
+        if self._source is None:
             return None
         try:
-            if self._started or any(map(_holds_variant, self.description)):
-                self.detach_as_rows()
-            else:
-                self._detach_as_arrow(self._duck)
+            self._source.detach()
         except duckdb.Error as error:
             self.close()
             self._error = error
         return self._error
 
-    def detach_as_rows(self) -> None:
-        """Fetch the rows that are left now; cheaper than Arrow for few of them."""
-        if self._source is not None:
-            self._buffer, self._next = [*self._rest(), *self._source.fetchall()], 0
-            self._source = self._duck = None
-
-    def _detach_as_arrow(self, duck: duckdb.DuckDBPyConnection) -> None:
-        # Another cursor of the instance, so that its reads end nobody's transaction.
-        self._source = duck.cursor().from_arrow(duck.to_arrow_table())
-        self._duck = None
-
     def fetchone(self) -> Row | None:
         """Give the next row, or None."""
-        if self._next >= len(self._buffer) and not self._fill():
+        if self._next >= len(self._buffer) and not self._fill(1):
             return None
         row = self._buffer[self._next]
         self._next += 1
@@ -90,71 +66,61 @@ class Result:
 
     def fetchmany(self, size: int) -> list[Row]:
         """Give at most ``size`` rows."""
-        rows = list(self._buffer[self._next : self._next + size])
-        self._next += len(rows)
-        while len(rows) < size and (more := self._take(size - len(rows))):
-            rows.extend(more)
+        rows = self._buffered(size)
+        while len(rows) < size and self._fill(size - len(rows)):
+            rows.extend(self._buffered(size - len(rows)))
         return rows
 
     def fetchall(self) -> list[Row]:
         """Give all the rows that are left."""
-        rows = self._rest()
+        rows = self._buffered(len(self._buffer))
         self._raise_error()
         if self._source is not None:
-            rows.extend(self._source.fetchall())
+            rest = self._source.rest()
+            rows = [*rows, *rest] if rows else rest
         self.close()
         return rows
 
     def arrow_reader(self, rows_per_batch: int) -> pa.RecordBatchReader:
-        """Give the rows batch by batch.
+        """Give the rows that are left batch by batch, each when it is wanted.
 
-        Raises NotSupportedError once rows were fetched one by one.
+        The reader too stays whole, whatever the connection does meanwhile.
+        Raises NotSupportedError for a result with VARIANT or INTERVAL of which rows were
+        fetched already.
         """
-        if self._started:
-            raise duckdb.NotSupportedError(
-                "rows of this result were fetched one by one already; run the query again "
-                "and fetch all of it as Arrow"
-            )
         self._raise_error()
         if self._source is None:
-            return _from_rows(self.description, self.fetchall())
-        self._started = True
-        return self._source.to_arrow_reader(rows_per_batch)
+            raise duckdb.NotSupportedError(
+                "all rows of this result were fetched; run the query again to get them as Arrow"
+            )
+        unread = len(self._buffer) - self._next
+        schema, batches = self._source.batches(unread, rows_per_batch)
+        self._buffer, self._next = (), 0
+        return pa.RecordBatchReader.from_batches(schema, self._held(batches))
+
+    def _held(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Let whoever reads the batches hold this result, so that it can be detached."""
+        yield from batches
 
     def close(self) -> None:
         """Forget the rows."""
-        self._source = self._duck = None
+        self._source = None
         self._buffer, self._next = (), 0
 
-    def _rest(self) -> list[Row]:
-        rows = list(self._buffer[self._next :])
-        self._buffer, self._next = (), 0
+    def _buffered(self, size: int) -> list[Row]:
+        rows = list(self._buffer[self._next : self._next + size])
+        self._next += len(rows)
         return rows
+
+    def _fill(self, wanted: int) -> bool:
+        """Make at least ``wanted`` rows, or as many as the batch at hand has."""
+        self._raise_error()
+        if self._source is None:
+            return False
+        self._buffer, self._next = self._source.take(max(wanted, self._ahead)), 0
+        self._ahead = min(2 * self._ahead, _MOST)
+        return bool(self._buffer)
 
     def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
-
-    def _take(self, size: int) -> list[Row]:
-        self._raise_error()
-        if self._source is None:
-            return []
-        self._started = True
-        rows = self._source.fetchmany(size)
-        if not rows:
-            self.close()
-        return rows
-
-    def _fill(self) -> bool:
-        self._buffer, self._next = self._take(_CHUNK), 0
-        return bool(self._buffer)
-
-
-def _holds_variant(column: Column) -> bool:
-    return "VARIANT" in str(column[1])
-
-
-def _from_rows(description: Sequence[Column], rows: Sequence[Row]) -> pa.RecordBatchReader:
-    names = [column[0] for column in description]
-    columns: Iterator[Any] = iter(zip(*rows, strict=True)) if rows else iter([()] * len(names))
-    return pa.Table.from_arrays([pa.array(column) for column in columns], names).to_reader()

@@ -82,7 +82,7 @@ class ScriptRun:
                 raise step.violation(rows)
         elif step.role is Role.ROWS:
             self.rows = self._connection.stream()
-            self.rows.detach_as_rows()
+            self._connection.detach_live()
 
     def _drop(self, *, suppress: bool) -> None:
         if self._connection.aborted:

@@ -349,9 +349,12 @@ def test_arrow_comes_whole_or_batch_by_batch(connection: driver.Connection) -> N
     cursor.execute("SELECT * FROM t ORDER BY id")
     other.execute("SELECT 1")
     assert cursor.fetch_arrow_table().equals(table)
-    cursor.execute("SELECT * FROM t")
+    cursor.execute("SELECT * FROM t ORDER BY id")
     cursor.fetchone()
-    with pytest.raises(duckdb.NotSupportedError):
+    assert cursor.fetch_arrow_table().equals(table[1:])
+    assert cursor.fetchall() == []
+    cursor.execute("SELECT * FROM t").fetchall()
+    with pytest.raises(duckdb.NotSupportedError, match="again"):
         cursor.fetch_arrow_table()
 
 

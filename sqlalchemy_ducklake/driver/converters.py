@@ -1,0 +1,284 @@
+"""Arrow arrays as lists of Python values, the same values that DuckDB's own fetch gives.
+
+DuckDB makes a Python object of every cell by itself, which is most of what reading costs.
+A converter here makes a whole column at once, by the C code of pyarrow and numpy, and is
+exact: decimals go through their digits and times through whole microseconds, never
+through a float.  What no converter knows (UNION, BIT, a MAP whose keys Python cannot hash)
+and values that Python's types cannot hold (a date before year 1, an infinity) are read by
+DuckDB itself, a column of a batch at a time.
+
+One thing differs from DuckDB's own fetch on purpose: a TIMESTAMP WITH TIME ZONE is in a
+``zoneinfo.ZoneInfo`` or ``datetime.UTC`` instead of a ``pytz`` zone, whose arithmetic over a
+change of the clocks is a trap.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+
+#: Makes a list of Python values, with None for NULL, of an array.
+Convert = Callable[[Any], list[Any]]
+
+# 0001-01-01 and 9999-12-31, counted from 1970.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_MICROSECONDS_OF_DAY = 24 * 60 * 60 * 1_000_000
+_FIRST_MICROSECOND = _FIRST_DAY * _MICROSECONDS_OF_DAY
+_LAST_MICROSECOND = (_LAST_DAY + 1) * _MICROSECONDS_OF_DAY - 1
+
+# The infinities, whose count is the widest, aside; and no sum with them overflows.
+_NANOSECONDS = (-(2**63) + 1000, 2**63 - 1000)
+
+# How many microseconds a unit has.
+_LONGER = {"s": 1_000_000, "ms": 1000, "us": 1}
+
+_UTC_NAMES = {"UTC", "Etc/UTC"}
+
+
+def converter(kind: Any, engine: Convert) -> Convert:
+    """Give the converter for an Arrow type; ``engine`` is DuckDB's own."""
+    for applies, build in _BUILDERS:
+        if applies(kind):
+            return build(kind, engine)
+    return engine
+
+
+def _past_nulls(convert: Convert) -> Convert:
+    """Let a converter see no NULL."""
+
+    def convert_all(array: Any) -> list[Any]:
+        if not array.null_count:
+            return convert(array)
+        values = iter(convert(array.drop_null()))
+        return [next(values) if there else None for there in array.is_valid().to_pylist()]
+
+    return convert_all
+
+
+def _as_it_is(_kind: Any, _engine: Convert) -> Convert:
+    return _listed
+
+
+def _listed(array: Any) -> list[Any]:
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _boolean(_kind: Any, _engine: Convert) -> Convert:
+    return lambda array: _listed(array.storage.cast(pa.bool_()))
+
+
+def _json(_kind: Any, _engine: Convert) -> Convert:
+    return lambda array: _listed(array.storage)
+
+
+def _uuid(_kind: Any, _engine: Convert) -> Convert:
+    return _past_nulls(lambda array: [UUID(bytes=one) for one in _listed(array.storage)])
+
+
+def _huge(kind: Any, _engine: Convert) -> Convert:
+    signed = kind.type_name == "hugeint"
+    return _past_nulls(
+        lambda array: [
+            int.from_bytes(one, "little", signed=signed) for one in _listed(array.storage)
+        ]
+    )
+
+
+def _decimal(_kind: Any, _engine: Convert) -> Convert:
+    # Arrow writes every digit that the scale has, so the exponent comes along.
+    return _past_nulls(lambda array: list(map(Decimal, _listed(array.cast(pa.string())))))
+
+
+def _date(_kind: Any, engine: Convert) -> Convert:
+    def convert(array: Any) -> list[Any]:
+        days = array.cast(pa.int32()).to_numpy()
+        if _outside(days, _FIRST_DAY, _LAST_DAY):
+            return engine(array)
+        return list(days.astype("datetime64[D]").tolist())
+
+    return _past_nulls(convert)
+
+
+def _time(kind: Any, engine: Convert) -> Convert:
+    def convert(array: Any) -> list[Any]:
+        moments = _microseconds(array, kind.unit, 0, _MICROSECONDS_OF_DAY - 1)
+        if moments is None:
+            return engine(array)
+        return list(map(dt.datetime.time, moments.view("datetime64[us]").tolist()))
+
+    return _past_nulls(convert)
+
+
+def _timestamp(kind: Any, engine: Convert) -> Convert:
+    def convert(array: Any) -> list[Any]:
+        moments = _microseconds(array, kind.unit, _FIRST_MICROSECOND, _LAST_MICROSECOND)
+        if moments is None:
+            return engine(array)
+        return list(moments.view("datetime64[us]").tolist())
+
+    return _past_nulls(convert)
+
+
+def _zoned(kind: Any, engine: Convert) -> Convert:
+    zone = _zone(kind.tz)
+    if zone is None:
+        return engine
+    epoch = dt.datetime(1970, 1, 1, tzinfo=zone)
+    # A day at both ends, where the local time may be of no year that Python has.
+    margin = 0 if zone is dt.UTC else _MICROSECONDS_OF_DAY
+    first, last = _FIRST_MICROSECOND + margin, _LAST_MICROSECOND - margin
+
+    def convert(array: Any) -> list[Any]:
+        moments = _microseconds(array, kind.unit, first, last)
+        if moments is None:
+            return engine(array)
+        since = map(epoch.__add__, moments.view("timedelta64[us]").tolist())
+        return list(since if zone is dt.UTC else map(zone.fromutc, since))
+
+    return _past_nulls(convert)
+
+
+def _zone(name: str) -> dt.tzinfo | None:
+    if name in _UTC_NAMES:
+        return dt.UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        return None
+
+
+def _microseconds(array: Any, unit: str, first: int, last: int) -> Any:
+    """Count in microseconds; None if one is not from ``first`` to ``last``."""
+    counts = array.cast(pa.int64()).to_numpy()
+    if unit == "ns":
+        # Towards zero, as DuckDB does it.
+        micros = (counts + (counts < 0) * 999) // 1000
+        return (
+            None if _outside(counts, *_NANOSECONDS) or _outside(micros, first, last) else micros
+        )
+    factor = _LONGER[unit]
+    if _outside(counts, -(-first // factor), last // factor):
+        return None
+    return counts * factor
+
+
+def _outside(values: Any, first: int, last: int) -> bool:
+    return bool(len(values)) and bool(values.min() < first or values.max() > last)
+
+
+def _list(kind: Any, engine: Convert) -> Convert:
+    convert = converter(kind.value_type, engine)
+
+    def convert_lists(array: Any) -> list[Any]:
+        values, start = convert(array.flatten()), 0
+        found: list[list[Any] | None] = []
+        for length in _listed(array.value_lengths()):
+            if length is None:
+                found.append(None)
+                continue
+            found.append(values[start : start + length])
+            start += length
+        return found
+
+    return convert_lists
+
+
+def _fixed_list(kind: Any, engine: Convert) -> Convert:
+    convert, size = converter(kind.value_type, engine), kind.list_size
+
+    def convert_lists(array: Any) -> list[Any]:
+        values = convert(array.flatten())
+        return list(zip(*[iter(values)] * size, strict=True))
+
+    return _past_nulls(convert_lists)
+
+
+def _struct(kind: Any, engine: Convert) -> Convert:
+    names = [field.name for field in kind]
+    converters = [converter(field.type, engine) for field in kind]
+
+    def convert(array: Any) -> list[Any]:
+        columns = [
+            each(column) for each, column in zip(converters, array.flatten(), strict=True)
+        ]
+        rows = zip(*columns, strict=True)
+        # The fields of row(1, 2) have no names.
+        return [dict(zip(names, row, strict=True)) for row in rows] if any(names) else [*rows]
+
+    return _past_nulls(convert)
+
+
+def _map(kind: Any, engine: Convert) -> Convert:
+    if not _hashable(kind.key_type):
+        return engine
+    key_of = converter(kind.key_type, engine)
+    value_of = converter(kind.item_type, engine)
+
+    def convert(array: Any) -> list[Any]:
+        # Without the entries of other rows that a slice leaves in its children.
+        start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        pairs = list(
+            zip(
+                key_of(array.keys[start:end]),
+                value_of(array.items[start:end]),
+                strict=True,
+            )
+        )
+        ends = [end - start for end in _listed(array.offsets)]
+        return [dict(pairs[one:other]) for one, other in itertools.pairwise(ends)]
+
+    return _past_nulls(convert)
+
+
+def _hashable(kind: Any) -> bool:
+    return not pa.types.is_nested(kind)
+
+
+def _enum(_kind: Any, _engine: Convert) -> Convert:
+    return lambda array: _listed(array.dictionary_decode())
+
+
+def _is(*kinds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda kind: any(applies(kind) for applies in kinds)
+
+
+def _is_zoned(kind: Any) -> bool:
+    return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
+
+
+def _is_enum(kind: Any) -> bool:
+    return bool(pa.types.is_dictionary(kind)) and bool(pa.types.is_string(kind.value_type))
+
+
+def _is_huge(kind: Any) -> bool:
+    return isinstance(kind, pa.OpaqueType) and kind.type_name in ("hugeint", "uhugeint")
+
+
+_types = pa.types
+_BUILDERS: Sequence[tuple[Callable[[Any], bool], Callable[[Any, Convert], Convert]]] = (
+    (_is(_types.is_integer, _types.is_floating, _types.is_null), _as_it_is),
+    (_is(_types.is_string, _types.is_large_string, _types.is_string_view), _as_it_is),
+    (_is(_types.is_binary, _types.is_large_binary, _types.is_binary_view), _as_it_is),
+    (_types.is_decimal, _decimal),
+    (_is_zoned, _zoned),
+    (_types.is_timestamp, _timestamp),
+    (_types.is_date32, _date),
+    (_types.is_time64, _time),
+    (lambda kind: isinstance(kind, pa.Bool8Type), _boolean),
+    (lambda kind: isinstance(kind, pa.JsonType), _json),
+    (lambda kind: isinstance(kind, pa.UuidType), _uuid),
+    (_is_huge, _huge),
+    (_is_enum, _enum),
+    (_is(_types.is_list, _types.is_large_list), _list),
+    (_types.is_fixed_size_list, _fixed_list),
+    (_types.is_struct, _struct),
+    (_types.is_map, _map),
+)
