@@ -11,6 +11,7 @@ rooms, from the ground up:
     constructs · driver            statements that users write; PEP 249
     merge                          plans: how a keyed write becomes steps
     dialect                        SQLAlchemy meets DuckLake
+    snapshots                      reading history: snapshots, versions, diff
     writer · alembic               whole batches: begin_merge, write_table; migrations
 """
 
@@ -19,38 +20,59 @@ from __future__ import annotations
 from sqlalchemy_ducklake import errors
 from sqlalchemy_ducklake.dialect.execution import merge_result
 from sqlalchemy_ducklake.dialect.transactions import run_transaction
+from sqlalchemy_ducklake.driver.commit import CommitInfo as Commit
 from sqlalchemy_ducklake.merge import MergeResult
-from sqlalchemy_ducklake.writer import Delete, Upsert, begin_merge, write_table
+from sqlalchemy_ducklake.writer import (
+    Delete,
+    Upsert,
+    begin_merge,
+    restore,
+    undo_appends_since,
+    write_table,
+)
 
-# Last, so that the name `merge` is the function here and not the package of plans.
+# Last, so that the names `merge` and `snapshots` are functions here, not packages.
 # isort: split
 from sqlalchemy_ducklake.constructs import (
     Batch,
     Insert,
     Merge,
+    at_snapshot,
+    at_timestamp,
     delete_keys,
     insert,
     merge,
     merge_action,
+    table_changes,
     upsert,
 )
+from sqlalchemy_ducklake.snapshots import diff, snapshots, versions
 
 __all__ = [
     "Batch",
+    "Commit",
     "Delete",
     "Insert",
     "Merge",
     "MergeResult",
     "Upsert",
+    "at_snapshot",
+    "at_timestamp",
     "begin_merge",
     "delete_keys",
+    "diff",
     "errors",
     "insert",
     "merge",
     "merge_action",
     "merge_result",
+    "restore",
     "run_transaction",
+    "snapshots",
+    "table_changes",
+    "undo_appends_since",
     "upsert",
+    "versions",
     "write_table",
 ]
 

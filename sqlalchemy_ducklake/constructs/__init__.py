@@ -7,18 +7,30 @@ of the dialect; the compiler finds them by their visit names.
 from __future__ import annotations
 
 from sqlalchemy_ducklake.constructs.action import merge_action
+from sqlalchemy_ducklake.constructs.history import (
+    AtSnapshot,
+    TableChanges,
+    at_snapshot,
+    at_timestamp,
+    table_changes,
+)
 from sqlalchemy_ducklake.constructs.insert import Insert, OnConflict, insert
 from sqlalchemy_ducklake.constructs.merge import Merge, delete_keys, merge, upsert
 from sqlalchemy_ducklake.constructs.source import Batch
 
 __all__ = [
+    "AtSnapshot",
     "Batch",
     "Insert",
     "Merge",
     "OnConflict",
+    "TableChanges",
+    "at_snapshot",
+    "at_timestamp",
     "delete_keys",
     "insert",
     "merge",
     "merge_action",
+    "table_changes",
     "upsert",
 ]

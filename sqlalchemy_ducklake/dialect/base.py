@@ -26,10 +26,12 @@ from sqlalchemy.engine.interfaces import (
 from sqlalchemy.pool import Pool, PoolProxiedConnection, QueuePool
 
 from sqlalchemy_ducklake import driver
+from sqlalchemy_ducklake.dialect.commits import COMMIT, CommitCharacteristic
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
 from sqlalchemy_ducklake.dialect.constraints import OPTION, checked_level
 from sqlalchemy_ducklake.dialect.ddl import DuckLakeDDLCompiler
 from sqlalchemy_ducklake.dialect.execution import DuckLakeExecutionContext
+from sqlalchemy_ducklake.dialect.history import listen
 from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
 from sqlalchemy_ducklake.dialect.lateoptions import LateOptions
 from sqlalchemy_ducklake.dialect.reflection.tables import Reflection
@@ -56,6 +58,10 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     execution_ctx_cls = DuckLakeExecutionContext
     colspecs = COLSPECS
     bind_typing = BindTyping.RENDER_CASTS
+
+    connection_characteristics = DefaultDialect.connection_characteristics.union(
+        {COMMIT: CommitCharacteristic()}
+    )
 
     supports_statement_cache = True
     supports_alter = True
@@ -133,6 +139,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         """Let an engine tell no secrets, and let go of the lake when it is disposed."""
         engine.url = discreet(engine.url)
         event.listen(engine, "engine_disposed", _let_go)
+        listen(engine)
 
     def connect(self, *cargs: Any, **cparams: Any) -> DBAPIConnection:
         """Open a connection; from the first one on, the engine keeps the lake open."""
@@ -227,6 +234,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         own = cast("driver.Cursor", cursor)
         if context is not None:
             context.require_base()
+            parameters = context.dated(parameters)
         sources = () if context is None else context.sources
         if not sources:
             own.execute(statement, parameters or (), script=script)

@@ -18,6 +18,7 @@ from sqlalchemy.sql.selectable import CTE, GenerativeSelect, Select
 from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.dialect.changes import ChangeCompiler
+from sqlalchemy_ducklake.dialect.history import HistoryCompiler
 from sqlalchemy_ducklake.dialect.inserts import InsertCompiler
 from sqlalchemy_ducklake.dialect.merges import MergeCompiler
 from sqlalchemy_ducklake.merge import steps
@@ -35,7 +36,7 @@ _CASTS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
 )
 
 
-class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler):
+class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler, HistoryCompiler):
     """Compiles statements for a lake."""
 
     def bind_cast(self, bind_type: TypeEngine[Any]) -> str | None:

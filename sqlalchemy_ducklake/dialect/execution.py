@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 
 from sqlalchemy_ducklake.dialect import constraints
 from sqlalchemy_ducklake.dialect.ddl import MISSING
+from sqlalchemy_ducklake.dialect.history import numbers_for
 from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
 from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.script import Script, Source
@@ -55,6 +57,22 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
                 f"{EXPECTED_BASE} goes with a statement that writes a table, in a transaction"
             )
         self.own_connection.require_base(script.table, base)
+
+    def dated(self, parameters: Any) -> Any:
+        """Give the parameters with the snapshots that the statement reads.
+
+        They are looked up before the engine can fail on them.
+        """
+        if not getattr(self.compiled, "dated", ()):
+            return parameters
+        compiled = cast("Any", self.compiled)
+        known = self.compiled_parameters[0]
+        numbers = numbers_for(self.own_connection, compiled, known, self.execution_options)
+        if isinstance(parameters, Mapping):
+            return {**parameters, **numbers}
+        places = enumerate(compiled.positiontup)
+        changed = {place: numbers[name] for place, name in places if name in numbers}
+        return [changed.get(place, value) for place, value in enumerate(parameters)]
 
     @property
     def snapshot_id(self) -> int | None:

@@ -18,7 +18,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -113,6 +113,16 @@ class Work:
         if script.table is not None and script.validated_key and not script.keeps_key:
             label = table_label(*script.table)
             self.marks[label] = TableMark(script.mode, script.validated_key)
+
+    def note_mode(self, table: tuple[str, str], mode: str) -> None:
+        """Let the snapshot say what several statements did to a table together."""
+        label = table_label(*table)
+        if label in self.marks:
+            self.marks[label] = replace(self.marks[label], mode=mode)
+            self.operations = {
+                name: None for name in self.operations if not name.endswith(f" {label}")
+            }
+            self.operations[f"{mode} {label}"] = None
 
     def note_statement(self, statement: duckdb.Statement) -> None:
         """Remember what a statement is about to do."""

@@ -27,6 +27,7 @@ from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.driver.statements import may_delete
 from sqlalchemy_ducklake.driver.trust import Trust
 from sqlalchemy_ducklake.lake.catalogs import SQLiteCatalog
+from sqlalchemy_ducklake.lake.config import LakeConfig
 from sqlalchemy_ducklake.lake.instances import Session
 from sqlalchemy_ducklake.lake.locks import DEFAULT_TIMEOUT, lake_lock
 
@@ -187,6 +188,14 @@ class Connection:
         self.detach_live()
         self.work.guarded = True
         require_base(self._session, table, base)
+
+    def reading(self) -> tuple[duckdb.DuckDBPyConnection, LakeConfig]:
+        """Give what questions to the catalog are asked with, in this transaction."""
+        self.check_open()
+        if not self._autocommit:
+            self.begin()
+        self.detach_live()
+        return self._duck, self._session.config
 
     def interrupt(self) -> None:
         """Stop the statement that runs on this connection, from another thread."""

@@ -7,6 +7,7 @@ says, so no program has to read the message.  The constructor's arguments stay i
 
     tree.py         how the driver was used; rows, keys, values, comments
     constraints.py  rows that foreign keys and checks refuse, keys that are there twice
+    history.py      the past: snapshots and tables that are not there, what cannot be undone
     lake.py         a lake that cannot be opened
     commits.py      a transaction that ends other than well
     classify.py     for programs that must decide: what kind, and may it be run again?
@@ -29,6 +30,12 @@ from sqlalchemy_ducklake.errors.constraints import (
     CheckViolation,
     ForeignKeyViolation,
     RowReferenced,
+)
+from sqlalchemy_ducklake.errors.history import (
+    NotOnlyAppends,
+    ReadOnlyLake,
+    TableNotThen,
+    UnknownSnapshot,
 )
 from sqlalchemy_ducklake.errors.lake import (
     CatalogTooOld,
@@ -81,10 +88,12 @@ __all__ = [
     "LakeUnavailable",
     "LockTimeout",
     "MalformedTag",
+    "NotOnlyAppends",
     "NullKey",
     "OptionError",
     "OutcomeUnknown",
     "ParameterError",
+    "ReadOnlyLake",
     "ReservedComment",
     "RowReferenced",
     "SchemaNotFound",
@@ -92,8 +101,10 @@ __all__ = [
     "StaleBase",
     "StaleConstraint",
     "StatementRefused",
+    "TableNotThen",
     "TransactionAborted",
     "UnknownChange",
+    "UnknownSnapshot",
     "ValueRefused",
     "classify",
 ]

@@ -267,8 +267,13 @@ def metadata_table(config: LakeConfig, name: str) -> str:
     A PostgreSQL database may hold several lakes, each in a schema; a bare name would
     find the one in ``public``.
     """
-    schema = [config.metadata_schema] if config.metadata_schema else []
-    return ".".join(identifier(part) for part in (config.metadata_catalog, *schema, name))
+    return metadata_table_of(config.metadata_catalog, config.metadata_schema, name)
+
+
+def metadata_table_of(catalog: str, schema: str | None, name: str) -> str:
+    """Name a table of a catalog that is attached under a name, as SQL."""
+    parts = (catalog, schema, name) if schema else (catalog, name)
+    return ".".join(map(identifier, parts))
 
 
 def stored_options(duck: duckdb.DuckDBPyConnection, config: LakeConfig) -> dict[str, str]:

@@ -28,6 +28,7 @@ from sqlalchemy_ducklake.constructs.merge import merge, upsert
 from sqlalchemy_ducklake.constructs.source import Batch, is_rows
 from sqlalchemy_ducklake.dialect.execution import merge_result
 from sqlalchemy_ducklake.merge.result import MergeResult
+from sqlalchemy_ducklake.snapshots.asking import driver_connection, name_of
 
 Mode = Literal["append", "replace", "merge"]
 
@@ -57,7 +58,10 @@ def write_table(
         return _append(connection, target, rows)
     if mode == "replace":
         keyed = bool(list(target.primary_key))
-        return (_replace_by_key if keyed else _replace)(connection, target, rows)
+        result = (_replace_by_key if keyed else _replace)(connection, target, rows)
+        work = driver_connection(connection).work
+        work.note_mode(name_of(connection, target), "replace")
+        return result
     raise exc.ArgumentError(f"mode is 'append', 'replace' or 'merge', not {mode!r}")
 
 
