@@ -57,6 +57,12 @@ class LakeFloat(sqltypes.Float[Any]):
         """Send a Decimal as the float that is nearest to it."""
         return values.nearest_float
 
+    def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
+        """Give what the engine gives, if that is a float already."""
+        if not self.asdecimal and str(coltype) in ("DOUBLE", "FLOAT"):
+            return None
+        return cast("Processor | None", super().result_processor(dialect, coltype))
+
     def literal_processor(self, dialect: Dialect) -> Processor | None:
         """Write also those floats that are no digits."""
         return values.float_literal

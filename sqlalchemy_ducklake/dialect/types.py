@@ -82,7 +82,7 @@ class HUGEINT(sqltypes.BigInteger):
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
         """Give int also where the column is a DECIMAL."""
-        return values.whole_number
+        return None if str(coltype) in ("HUGEINT", "UHUGEINT") else values.whole_number
 
 
 class UHUGEINT(HUGEINT):

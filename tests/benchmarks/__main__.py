@@ -15,12 +15,14 @@ from pathlib import Path
 # A directory that is run finds what lies inside it; the names here begin one higher.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import bench_insert, bench_merge, bench_recent, bench_update
+from benchmarks import bench_insert, bench_merge, bench_reading, bench_recent, bench_update
 from benchmarks.measure import Report
 
 BENCHMARKS: dict[str, Callable[..., Report]] = {
     "insert": bench_insert.run,
     "merge": bench_merge.run,
+    "one-row": bench_reading.run_small,
+    "reading": bench_reading.run,
     "recent": bench_recent.run,
     "update": bench_update.run,
 }

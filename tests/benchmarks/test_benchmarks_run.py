@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bench_insert, bench_merge, bench_recent, bench_update
+from benchmarks import bench_insert, bench_merge, bench_reading, bench_recent, bench_update
 from benchmarks.measure import Report
 from sqlalchemy_ducklake import MergeResult
 
@@ -56,9 +56,22 @@ def test_an_update_with_many_parameter_sets_reaches_every_row(tmp_path: Path) ->
     assert report.facts == {"rows updated": 400}
 
 
+def test_every_way_of_reading_gives_all_rows(tmp_path: Path) -> None:
+    report = bench_reading.run(tmp_path, size=3000, runs=1)
+    counted = [fact for name, fact in report.facts.items() if "peak" not in name]
+    assert counted == ["3,000 rows"] * 5
+
+
+def test_one_row_is_read_many_times(tmp_path: Path) -> None:
+    report = bench_reading.run_small(tmp_path, size=100, times=2, runs=1)
+    assert [report.facts[name] for name in report.times] == ["1 row"] * 3
+
+
 def test_the_benchmarks_are_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(Path(__file__).parent), "--help"]
     help_text = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "insert, merge, recent, update" in " ".join(help_text.stdout.split())
+    assert "insert, merge, one-row, reading, recent, update" in " ".join(
+        help_text.stdout.split()
+    )
