@@ -248,6 +248,10 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler, HistoryCom
         """DROP TABLE IF EXISTS <stage>."""
         return f"DROP TABLE IF EXISTS {self.preparer.format_table(step.stage)}"
 
+    def visit_ducklake_set_variable(self, step: steps.SetVariable, **kw: Any) -> str:
+        """SET VARIABLE <name> = (<query>)."""
+        return f"SET VARIABLE {step.name} = ({self.process(step.value, **kw)})"
+
     def visit_ducklake_append_rows(self, step: steps.AppendRows, **kw: Any) -> str:
         """INSERT INTO <table> (<columns>) <rows>."""
         columns = ", ".join(map(self.preparer.quote, step.columns))

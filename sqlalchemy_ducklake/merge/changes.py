@@ -98,7 +98,7 @@ class ChangesPlan:
             single=False,
             compared=self.compared,
             unconditional=self.unconditional,
-            with_kind=True,
+            with_kind=self._with_kind,
             constraints=self.constraints,
         )
 
@@ -109,7 +109,12 @@ class ChangesPlan:
 
     @cached_property
     def _rows_and_birth(self) -> tuple[TableClause, PlannedStep]:
-        return rows_stage(self._columns, {KIND: String()})
+        return rows_stage(self._columns, {KIND: String()} if self._with_kind else {})
+
+    @property
+    def _with_kind(self) -> bool:
+        """Tell whether anything but upserts may be staged."""
+        return self.deletes_only or self.kind_column is not None
 
     def _source_rows(self) -> Any:
         place = self._place().label(SEQUENCE)
@@ -120,10 +125,8 @@ class ChangesPlan:
         return func.row_number().over(order_by=order) - constant(1)
 
     def _kind(self) -> ColumnElement[Any]:
-        if self.deletes_only:
-            return constant("delete")
         if self.kind_column is None:
-            return constant("upsert")
+            return constant("delete")
         kind = self.staged.c[self.kind_column]
         deleted = (kind == constant("delete"), constant("delete"))
         return case(deleted, else_=constant("upsert"))
@@ -135,12 +138,13 @@ class ChangesPlan:
             source.c[each.name] if each.name in source.c else null() for each in self._columns
         ]
         place = self._place() if self.kind_column is None else source.c[SEQUENCE]
-        rows = select(*values, self._kind(), place, place).select_from(source)
+        kinds = [self._kind()] if self._with_kind else []
+        rows = select(*values, *kinds, place, place).select_from(source)
         if self.kind_column is not None:
             kind = source.c[self.kind_column]
             rows = rows.where(kind.not_in([constant(each) for each in PASSED_OVER]))
-        names = [each.name for each in self._columns]
-        return AppendRows(self._rows_and_birth[0], [*names, KIND, SEQUENCE, FIRST], rows)
+        names = [*(each.name for each in self._columns), *([KIND] if kinds else [])]
+        return AppendRows(self._rows_and_birth[0], [*names, SEQUENCE, FIRST], rows)
 
     def _check_kinds(self) -> PlannedStep:
         assert self.kind_column is not None

@@ -29,6 +29,8 @@ SEQUENCE = f"_sequence_{_SUFFIX}"
 FIRST = f"_first_{_SUFFIX}"
 #: The engine's own id of a target row that a stage speaks of.
 ROW_ID = f"_rowid_{_SUFFIX}"
+#: The file that a target row lies in, and the variables that hold files and ranges of keys.
+FILE, FILES, KEY_RANGES = f"_file_{_SUFFIX}", f"_files_{_SUFFIX}", f"_ranges_{_SUFFIX}"
 #: What is to become of a row: the name of a count of MergeResult.
 EFFECT = f"_effect_{_SUFFIX}"
 #: The stages of a merge in waves, and what its state knows of each row.

@@ -38,6 +38,16 @@ class DropStage(ClauseElement):
         self.stage = stage
 
 
+class SetVariable(ClauseElement):
+    """SET VARIABLE <name> = (<query>), which the engine knows when it plans what follows."""
+
+    __visit_name__ = "ducklake_set_variable"
+
+    def __init__(self, name: str, value: SelectBase) -> None:
+        self.name = name
+        self.value = value
+
+
 class AppendRows(ClauseElement):
     """INSERT INTO <table> (<columns>) <rows>."""
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from sqlalchemy import (
     Column,
+    String,
     and_,
     case,
     cast,
@@ -26,6 +27,7 @@ from sqlalchemy import (
     exists,
     false,
     func,
+    null,
     select,
     true,
     union_all,
@@ -54,11 +56,13 @@ from sqlalchemy_ducklake.merge.images import (
     with_computed,
 )
 from sqlalchemy_ducklake.merge.insert import allocate
+from sqlalchemy_ducklake.merge.ranges import RANGES, Ranges, ranges_of
+from sqlalchemy_ducklake.merge.reduction import REPEATED, count_repeats, reduce
 from sqlalchemy_ducklake.merge.staging import (
     EFFECT,
+    FILE,
     FIRST,
     KIND,
-    SEQUENCE,
     drop_stage,
     effects_stage,
     new_name,
@@ -72,9 +76,9 @@ from sqlalchemy_ducklake.merge.steps import (
     constant,
 )
 
-#: The count that decides which road a script takes: rows beyond the first of their key.
-REPEATED = "repeated"
 UNCHANGED = constant("unchanged")
+#: Behind the name of an effect: how many there are of it, where ranges are read.
+_IN_RANGES = " in ranges"
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,24 +116,21 @@ class UpsertPlan:
         yield from no_null(self.key, self.stage)
         yield from audit([self.key, *self.other_keys], self.target)
         if self.single:
-            yield from self._join()
+            yield from self._join(self.target)
         elif self.last_row_decides:
-            yield self._count_repeats()
-            yield from self._reduce()
-            yield from self._join()
+            yield count_repeats(self.key, self.stage)
+            yield from reduce(self.key, self.stage, first=self.assignments is None)
+            yield from self._join_in_ranges()
         else:
-            yield self._count_repeats()
-            yield from (_step(each, unless=REPEATED) for each in self._join())
+            yield count_repeats(self.key, self.stage)
+            yield from (_step(each, unless=REPEATED) for each in self._join(self.target))
             yield from self._waves()
         if not self.key.primary:
             yield unambiguous(self.key, self.effects)
         for key in self.other_keys:
             yield from unique(key, self.images)
         yield from self.constraints.steps(self.images)
-        if self.with_kind:
-            yield self._delete()
-        if self.assignments:
-            yield self._update(self.assignments)
+        yield from self._change()
         yield self._insert()
 
     def drops(self) -> Iterator[PlannedStep]:
@@ -182,8 +183,16 @@ class UpsertPlan:
                 column(EFFECT),
                 *self.key.within(self.stage),
                 *(column(new_name(name)) for name in new),
+                *([column(FILE)] if self.ranges is not None else ()),
             ]
         )
+
+    @cached_property
+    def ranges(self) -> Ranges | None:
+        """Give the ranges of keys that are read, None if it is always the whole target."""
+        if self.single or not self.last_row_decides:
+            return None
+        return ranges_of(self.target, self.key, self.stage)
 
     def adapted(self, expression: Any, excluded: FromClause, stored: FromClause) -> Any:
         """Let an expression speak of other tables than ``excluded`` and the target."""
@@ -224,49 +233,42 @@ class UpsertPlan:
         # Compared and stored as the column would hold it: 1.005 in DECIMAL(10, 2), say.
         return cast(adapted, column_of(self.target, name).type)
 
-    def _count_repeats(self) -> PlannedStep:
-        keys = select(*self.key.within(self.stage)).distinct().subquery("keys")
-        number = select(func.count()).select_from(keys).scalar_subquery()
-        repeats: Select[Any] = select(constant(REPEATED), func.count() - number)
-        return PlannedStep(repeats.select_from(self.stage), Step(Role.COUNTS))
-
-    def _reduce(self) -> Iterator[PlannedStep]:
-        """Keep one row of each key: the last, or with DO NOTHING the first.
-
-        An inserted row keeps the place of its key's first mention.
-        """
-        keys = self.key.within(self.stage)
-        sequence = self.stage.c[SEQUENCE]
-        first, last = func.min(sequence), func.max(sequence)
-        kept = select(*keys, first.label("first"), last.label("last"))
-        places = kept.group_by(*keys).subquery("places")
-        row_kept = places.c.first if self.assignments is None else places.c.last
-        when = Step(when=(REPEATED,))
-        yield PlannedStep(
-            ChangeRows(self.stage, {FIRST: places.c.first}, places, row_kept == sequence), when
-        )
-        kept_rows = select(row_kept).scalar_subquery()
-        # With DO NOTHING the rows that are dropped were skipped; else they had their say.
-        role = Step(
-            Role.RUN if self.assignments is not None else Role.COUNT, "skipped", (REPEATED,)
-        )
-        yield PlannedStep(RemoveRows(self.stage, sequence.not_in(kept_rows)), role)
-
     def _waves(self) -> Iterator[PlannedStep]:
         when = (REPEATED,)
         yield from (_step(each, when=when) for each in waves.steps(self))
-        yield from self._reduce()
+        yield from reduce(self.key, self.stage, first=self.assignments is None)
         yield _step(waves.images(self), when=when)
 
-    def _join(self) -> Iterator[PlannedStep]:
+    def _join_in_ranges(self) -> Iterator[PlannedStep]:
+        """Join the whole target, or where keys lie far apart its ranges."""
+        if self.ranges is None:
+            yield from self._join(self.target)
+            return
+        yield from self.ranges.steps()
+        yield from (_step(each, unless=RANGES) for each in self._join(self.target))
+        for each in self._join(self.ranges.scan):
+            yield _step(each, when=(RANGES,))
+        changing = self.effects.c[EFFECT].in_([constant("updated"), constant("deleted")])
+        yield self.ranges.note_files(self.effects, changing)
+        yield self._count_in_ranges()
+
+    def _count_in_ranges(self) -> PlannedStep:
+        effect = self.effects.c[EFFECT]
+        name: ColumnElement[Any] = effect.concat(constant(_IN_RANGES))
+        counted = select(name, func.count()).group_by(effect)
+        return PlannedStep(counted, Step(Role.COUNTS, when=(RANGES,)))
+
+    def _join(self, stored: FromClause) -> Iterator[PlannedStep]:
         """Join target and stage once: what each existing key's row would become."""
         excluded = self.stage.alias("excluded")
-        new = self.new_values(excluded, self.target)
+        new = self.new_values(excluded, stored)
         rows = select(
-            self._effect(new, excluded).label(EFFECT),
+            self._effect(new, excluded, stored).label(EFFECT),
             *self.key.within(excluded),
             *(value.label(new_name(name)) for name, value in new.items() if not self._narrow),
-        ).select_from(self.target.join(excluded, self.key.matches(self.target, excluded)))
+        ).select_from(stored.join(excluded, self.key.matches(stored, excluded)))
+        if self.ranges is not None:
+            rows = rows.add_columns(stored.c.get(FILE, cast(null(), String)).label(FILE))
         yield PlannedStep(MakeStage(self.effects, rows), Step())
         yield PlannedStep(self._counts(), Step(Role.COUNTS))
 
@@ -283,13 +285,16 @@ class UpsertPlan:
         return union_all(select(constant("inserted"), inserted), by_effect)
 
     def _effect(
-        self, new: Mapping[str, ColumnElement[Any]], excluded: FromClause
+        self,
+        new: Mapping[str, ColumnElement[Any]],
+        excluded: FromClause,
+        stored: FromClause,
     ) -> ColumnElement[str]:
         if self.assignments is None:
             return constant("skipped")
         names = [name for name in new if self.compared is None or name in self.compared]
         changes: list[tuple[Any, Any]] = [
-            (column_of(self.target, name).is_distinct_from(new[name]), constant("updated"))
+            (column_of(stored, name).is_distinct_from(new[name]), constant("updated"))
             for name in names
         ]
         if self.unconditional:
@@ -297,7 +302,7 @@ class UpsertPlan:
         if self.with_kind:
             changes.insert(0, (excluded.c[KIND] == constant("delete"), constant("deleted")))
         effect = case(*changes, else_=constant("unchanged")) if changes else UNCHANGED
-        guard = self.guard(excluded, self.target)
+        guard = self.guard(excluded, stored)
         return effect if guard is None else case((guard, effect), else_=constant("skipped"))
 
     def _new_rows(self) -> Select[Any]:
@@ -342,14 +347,26 @@ class UpsertPlan:
         here = self.key.matches(self.target, effects)
         return and_(here, effects.c[EFFECT] == constant(effect))
 
-    def _delete(self) -> PlannedStep:
-        gone = exists(constant(1)).where(self._becomes("deleted"))
-        return PlannedStep(RemoveRows(self.target, gone), Step(when=("deleted",)))
-
-    def _update(self, assignments: Mapping[str, ColumnElement[Any]]) -> PlannedStep:
-        values = {name: self._new_value(name) for name in assignments}
-        where, step = self._becomes("updated"), Step(when=("updated",))
-        return PlannedStep(ChangeRows(self.target, values, self._changes, where), step)
+    def _change(self) -> Iterator[PlannedStep]:
+        """Delete and update, where keys lie far apart in the files that are concerned."""
+        roads: list[tuple[str, Condition, Step]] = [("", true(), Step())]
+        if self.ranges is not None:
+            found = self.ranges.in_files
+            roads = [("", true(), Step(unless=RANGES)), (_IN_RANGES, found, Step())]
+        for suffix, here, step in roads:
+            if self.with_kind:
+                gone = exists(constant(1)).where(self._becomes("deleted"))
+                yield PlannedStep(
+                    RemoveRows(self.target, and_(gone, here)),
+                    replace(step, when=(f"deleted{suffix}",)),
+                )
+            if self.assignments:
+                values = {name: self._new_value(name) for name in self.assignments}
+                where = and_(self._becomes("updated"), here)
+                yield PlannedStep(
+                    ChangeRows(self.target, values, self._changes, where),
+                    replace(step, when=(f"updated{suffix}",)),
+                )
 
     def _insert(self) -> PlannedStep:
         names = [each.name for each in self.columns]
