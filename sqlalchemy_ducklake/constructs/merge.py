@@ -25,25 +25,32 @@ MATCHED, NOT_MATCHED, BY_SOURCE = "matched", "not matched", "not matched by sour
 
 
 def merge(
-    target: Any, *, compare: Iterable[Any] | None = None, unconditional: bool = False
+    target: Any,
+    *,
+    compare: Iterable[Any] | None = None,
+    unconditional: bool = False,
+    preserve_row_ids: bool = True,
 ) -> Merge:
     """Merge rows into a table or mapped class; see :class:`Merge`.
 
     With ``compare`` these columns alone decide whether a row differs (a version, a hash of
     the row): cheaper, and right if they always change with it.  ``unconditional`` writes
     matched rows without comparing them: the cheapest, and never ``unchanged``.
+    An updated row keeps DuckLake's row id, so that the change feed pairs what it was and
+    what it is; without ``preserve_row_ids`` it is deleted and inserted, into fewer files.
     """
-    return Merge(target, compare, unconditional=unconditional)
+    return Merge(
+        target, compare, unconditional=unconditional, preserve_row_ids=preserve_row_ids
+    )
 
 
-def upsert(
-    target: Any, rows: Any, *, compare: Iterable[Any] | None = None, unconditional: bool = False
-) -> Merge:
+def upsert(target: Any, rows: Any, **options: Any) -> Merge:
     """Store complete rows by their primary key: new ones, and those that differ.
 
     ``rows`` is whatever :meth:`Merge.using` takes; of several for one key the last counts.
+    ``options`` are those of :func:`merge`.
     """
-    return merge(target, compare=compare, unconditional=unconditional).changes(rows)
+    return merge(target, **options).changes(rows)
 
 
 def delete_keys(target: Any, keys: Any) -> Merge:
@@ -110,6 +117,7 @@ class Merge(UpdateBase):
         ("arms", InternalTraversal.dp_clauseelement_tuple),
         ("version_columns", InternalTraversal.dp_string_list),
         ("is_unconditional", InternalTraversal.dp_boolean),
+        ("keeps_row_ids", InternalTraversal.dp_boolean),
         ("is_changes", InternalTraversal.dp_boolean),
         ("deletes_only", InternalTraversal.dp_boolean),
         ("kind_column", InternalTraversal.dp_string),
@@ -127,17 +135,24 @@ class Merge(UpdateBase):
     arms: tuple[Arm, ...] = ()
     version_columns: tuple[str, ...] | None = None
     is_unconditional = False
+    keeps_row_ids = True
     is_changes = False
     deletes_only = False
     kind_column: str | None = None
     sequence_column: str | None = None
 
     def __init__(
-        self, target: Any, compare: Iterable[Any] | None, *, unconditional: bool
+        self,
+        target: Any,
+        compare: Iterable[Any] | None,
+        *,
+        unconditional: bool,
+        preserve_row_ids: bool,
     ) -> None:
         self.table = coercions.expect(roles.DMLTableRole, target, apply_propagate_attrs=self)
         self.version_columns = None if compare is None else _compared(self.table, compare)
         self.is_unconditional = unconditional
+        self.keeps_row_ids = preserve_row_ids
 
     @_generative
     def using(self, source: Any, on: ColumnElement[bool] | Iterable[str] | None = None) -> Self:

@@ -76,6 +76,7 @@ class MergeCompiler(ScriptCompiler):
             deletes_only=statement.deletes_only,
             compared=statement.version_columns,
             unconditional=statement.is_unconditional,
+            preserves=statement.keeps_row_ids,
             constraints=self.constraints_of(target),
         )
 
@@ -97,6 +98,7 @@ class MergeCompiler(ScriptCompiler):
             "compared": statement.version_columns,
             "unconditional": statement.is_unconditional,
             "returns": bool(statement._returning),
+            "preserves": statement.keeps_row_ids,
             "constraints": self.constraints_of(target),
         }
         inserting = any(arm.action == "insert" for arm in statement.arms)

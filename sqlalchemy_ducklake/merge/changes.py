@@ -53,6 +53,7 @@ class ChangesPlan:
     deletes_only: bool
     compared: tuple[str, ...] | None
     unconditional: bool
+    preserves: bool = True
     constraints: Constraints = UNCONSTRAINED
 
     def steps(self) -> Iterator[PlannedStep]:
@@ -98,6 +99,7 @@ class ChangesPlan:
             single=False,
             compared=self.compared,
             unconditional=self.unconditional,
+            preserves=self.preserves,
             with_kind=self._with_kind,
             constraints=self.constraints,
         )

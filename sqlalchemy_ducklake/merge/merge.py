@@ -92,6 +92,7 @@ class MergePlan:
     compared: Sequence[str] | None
     unconditional: bool
     returns: bool
+    preserves: bool = True
     constraints: Constraints = UNCONSTRAINED
 
     def steps(self) -> Iterator[PlannedStep]:
@@ -107,12 +108,7 @@ class MergePlan:
         yield self._count()
         yield from self._check_keys()
         yield from self.constraints.steps(self.images)
-        yield self._delete()
-        if self.assigned:
-            yield self._update()
-        if self.inserted:
-            insertion = append(self.target, self.rows, self.inserted)
-            yield PlannedStep(insertion.statement, Step(when=("inserted",)))
+        yield from self._change()
 
     def drops(self) -> Iterator[PlannedStep]:
         """Give the steps that remove what this plan made."""
@@ -163,7 +159,6 @@ class MergePlan:
     @cached_property
     def effects(self) -> TableClause:
         """Name the effects: each matching pair, or row of the target by itself."""
-        images = [each.name for each in self.target.c] if self.returns else self.assigned
         kinds = {each.name: each.type for each in self.target.c}
         return table(
             effects_name(),
@@ -171,7 +166,7 @@ class MergePlan:
             column(ROW_ID, BigInteger),
             column(SEQUENCE, BigInteger),
             *(column(each.name, each.type) for each in self._kept),
-            *(column(new_name(name), kinds[name]) for name in images),
+            *(column(new_name(name), kinds[name]) for name in self._images),
         )
 
     @cached_property
@@ -185,6 +180,12 @@ class MergePlan:
     def rows(self) -> TableClause:
         """Name the stage of new rows."""
         return self.rows_and_birth[0]
+
+    @cached_property
+    def _images(self) -> list[str]:
+        """Give the names of the columns whose new values the effects hold."""
+        whole = self.returns or not self.preserves
+        return [each.name for each in self.target.c] if whole else self.assigned
 
     @cached_property
     def _kept(self) -> list[Column[Any]]:
@@ -235,8 +236,7 @@ class MergePlan:
 
     def _outcomes(self, when: str, place: ColumnElement[Any]) -> Select[Any]:
         arms = [arm for arm in self.arms if arm.when == when]
-        images = [each.name for each in self.target.c] if self.returns else self.assigned
-        new = {name: self._new_value(name, arms) for name in images}
+        new = {name: self._new_value(name, arms) for name in self._images}
         return select(
             self._effect(arms, new).label(EFFECT),
             row_id(self.target).label(ROW_ID),
@@ -366,14 +366,28 @@ class MergePlan:
             effects.c[EFFECT] == constant(effect),
         )
 
-    def _delete(self) -> PlannedStep:
-        gone = exists(constant(1)).where(self._here("deleted")).select_from(self.effects)
-        return PlannedStep(RemoveRows(self.target, gone), Step(when=("deleted",)))
+    def _change(self) -> Iterator[PlannedStep]:
+        """Delete, update and insert; or with new row ids delete and insert."""
+        removed = ("deleted",) if self.preserves else ("deleted", "updated")
+        here = or_(*map(self._here, removed))
+        gone = exists(constant(1)).where(here).select_from(self.effects)
+        yield PlannedStep(RemoveRows(self.target, gone), Step(when=removed))
+        if self.assigned and self.preserves:
+            values = {name: self.effects.c[new_name(name)] for name in self.assigned}
+            statement = ChangeRows(self.target, values, self.effects, self._here("updated"))
+            yield PlannedStep(statement, Step(when=("updated",)))
+        if self.assigned and not self.preserves:
+            yield self._replace()
+        if self.inserted:
+            insertion = append(self.target, self.rows, self.inserted)
+            yield PlannedStep(insertion.statement, Step(when=("inserted",)))
 
-    def _update(self) -> PlannedStep:
-        values = {name: self.effects.c[new_name(name)] for name in self.assigned}
-        statement = ChangeRows(self.target, values, self.effects, self._here("updated"))
-        return PlannedStep(statement, Step(when=("updated",)))
+    def _replace(self) -> PlannedStep:
+        """Insert the updated rows as they have become."""
+        effects, names = self.effects, [each.name for each in self.target.c]
+        rows = select(*(effects.c[new_name(name)] for name in names))
+        rows = rows.where(effects.c[EFFECT] == constant("updated"))
+        return PlannedStep(AppendRows(self.target, names, rows), Step(when=("updated",)))
 
 
 def _stored(target: FromClause, name: str) -> ColumnElement[Any]:

@@ -88,7 +88,8 @@ class UpsertPlan:
     ``key`` is the conflict target, ``other_keys`` the table's further ones.
     ``assignments`` is what an existing row takes (by column name, in terms of the target
     and of ``excluded``; None: DO NOTHING), ``where`` the guard of that.  ``columns`` are
-    the ones a new row gets.
+    the ones a new row gets.  Where complete rows are staged a changed row need not keep its
+    row id: unless the plan ``preserves`` them, it is deleted and inserted.
     """
 
     target: FromClause
@@ -104,6 +105,7 @@ class UpsertPlan:
     single: bool
     compared: Sequence[str] | None = None
     unconditional: bool = False
+    preserves: bool = True
     with_kind: bool = False
     computed: Sequence[PlannedStep] = ()
     constraints: Constraints = UNCONSTRAINED
@@ -305,9 +307,11 @@ class UpsertPlan:
         guard = self.guard(excluded, stored)
         return effect if guard is None else case((guard, effect), else_=constant("skipped"))
 
-    def _new_rows(self) -> Select[Any]:
-        """Select the staged rows whose key does not exist yet."""
+    def _new_rows(self, *, replacing: bool = False) -> Select[Any]:
+        """Select the staged rows whose key does not exist yet, or no longer."""
         there = exists(constant(1)).where(self.key.matches(self.effects, self.stage))
+        if replacing:
+            there = there.where(self.effects.c[EFFECT] != constant("updated"))
         rows = select(self.stage).where(~there)
         return rows.where(self.stage.c[KIND] != constant("delete")) if self.with_kind else rows
 
@@ -341,11 +345,10 @@ class UpsertPlan:
         """Give what an assigned column becomes, in terms of the changes."""
         return self.stage.c[name] if self._narrow else self.effects.c[new_name(name)]
 
-    def _becomes(self, effect: str) -> Condition:
-        """Say of a row of the target that it has this effect."""
-        effects = self.effects
-        here = self.key.matches(self.target, effects)
-        return and_(here, effects.c[EFFECT] == constant(effect))
+    def _becomes(self, *effects: str) -> Condition:
+        """Say of a row of the target that it has one of these effects."""
+        here = self.key.matches(self.target, self.effects)
+        return and_(here, self.effects.c[EFFECT].in_([constant(each) for each in effects]))
 
     def _change(self) -> Iterator[PlannedStep]:
         """Delete and update, where keys lie far apart in the files that are concerned."""
@@ -353,14 +356,16 @@ class UpsertPlan:
         if self.ranges is not None:
             found = self.ranges.in_files
             roads = [("", true(), Step(unless=RANGES)), (_IN_RANGES, found, Step())]
+        removed = [*(["deleted"] if self.with_kind else ())]
+        removed += [] if self.preserves else ["updated"]
         for suffix, here, step in roads:
-            if self.with_kind:
-                gone = exists(constant(1)).where(self._becomes("deleted"))
+            if removed:
+                gone = exists(constant(1)).where(self._becomes(*removed))
                 yield PlannedStep(
                     RemoveRows(self.target, and_(gone, here)),
-                    replace(step, when=(f"deleted{suffix}",)),
+                    replace(step, when=tuple(f"{each}{suffix}" for each in removed)),
                 )
-            if self.assignments:
+            if self.assignments and self.preserves:
                 values = {name: self._new_value(name) for name in self.assignments}
                 where = and_(self._becomes("updated"), here)
                 yield PlannedStep(
@@ -370,9 +375,10 @@ class UpsertPlan:
 
     def _insert(self) -> PlannedStep:
         names = [each.name for each in self.columns]
-        fresh = self._new_rows().subquery("fresh")
+        fresh = self._new_rows(replacing=not self.preserves).subquery("fresh")
         rows = select(*(fresh.c[name] for name in names)).order_by(fresh.c[FIRST])
-        return PlannedStep(AppendRows(self.target, names, rows), Step(when=("inserted",)))
+        when = ("inserted",) if self.preserves else ("inserted", "updated")
+        return PlannedStep(AppendRows(self.target, names, rows), Step(when=when))
 
 
 def _step(planned: PlannedStep, **conditions: Any) -> PlannedStep:

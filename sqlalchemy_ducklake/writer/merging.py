@@ -49,17 +49,12 @@ class Delete:
     key: Mapping[str, Any]
 
 
-def begin_merge(
-    connection: Connection | Session,
-    table: Any,
-    *,
-    compare: Iterable[Any] | None = None,
-    unconditional: bool = False,
-) -> Merging:
+def begin_merge(connection: Connection | Session, table: Any, **options: Any) -> Merging:
     """Begin to collect changes of a table or mapped class that has a primary key.
 
     Use it as a context manager: it commits the merge at the end, or aborts it on an
-    error.  The transaction stays the connection's own.
+    error.  The transaction stays the connection's own.  ``options`` are those of
+    :func:`sqlalchemy_ducklake.merge`.
     """
     if isinstance(connection, Session):
         connection = connection.connection()
@@ -68,24 +63,20 @@ def begin_merge(
         raise exc.ArgumentError(
             f"{table} has no primary key, which says what a change belongs to"
         )
-    return Merging(connection, target, compare=compare, unconditional=unconditional)
+    merge(target, **options)  # refuses a wrong option now, not at the end
+    return Merging(connection, target, options)
 
 
 class Merging:
     """Changes that are being collected; ``begin_merge`` makes it."""
 
     def __init__(
-        self,
-        connection: Connection,
-        target: Table,
-        *,
-        compare: Iterable[Any] | None,
-        unconditional: bool,
+        self, connection: Connection, target: Table, options: Mapping[str, Any]
     ) -> None:
         self.target = target
         self.result: MergeResult | None = None
         self._connection = connection
-        self._options = {"compare": compare, "unconditional": unconditional}
+        self._options = dict(options)
         self._staged = 0
         self._open = True
         suffix = secrets.token_hex(4)
@@ -135,7 +126,7 @@ class Merging:
             source = self._stage.select().with_only_columns(
                 *columns, *(self._stage.c[each.name] for each in self.target.c)
             )
-            statement = merge(self.target, **self._options).changes(  # type: ignore[arg-type]
+            statement = merge(self.target, **self._options).changes(
                 source.subquery("changes"), kind=self._kind, sequence=self._place
             )
             self.result = merge_result(self._connection.execute(statement))

@@ -18,6 +18,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    delete,
     exc,
     func,
     insert,
@@ -428,3 +429,30 @@ def test_a_merge_reads_as_sql() -> None:
     shown = str(merge(t).using(news).when_matched_update({"name": news.c.name}))
     assert "UPDATE t SET" in shown
     assert "FROM t JOIN" in shown
+
+
+def test_arms_without_preserved_row_ids_leave_the_same_rows(
+    engine: Engine,
+) -> None:
+    """Deleted and inserted rows get new ids, and the feed shows no pairs of images."""
+    metadata.create_all(engine)
+    old = [{"id": n, "name": f"a{n}", "n": n, "kind": None} for n in range(100)]
+    new = [{"id": n, "name": "new", "n": 3, "kind": "x"} for n in range(90, 120)]
+    both = {}
+    for keeps in (True, False):
+        with engine.begin() as connection:
+            connection.execute(delete(t))
+            connection.execute(insert(t), old)
+        statement = merge(t, preserve_row_ids=keeps).using(new)
+        statement = statement.when_matched_delete(where=statement.source.c.id == 95)
+        statement = statement.when_matched_update({"name": statement.source.c.name})
+        statement = statement.when_not_matched_insert()
+        with engine.begin() as connection:
+            before = dict(connection.execute(text("SELECT id, rowid FROM t")).tuples().all())
+            result = merge_result(connection.execute(statement))
+            after = dict(connection.execute(text("SELECT id, rowid FROM t")).tuples().all())
+        assert result == MergeResult(inserted=20, updated=9, deleted=1)
+        kept = {key for key in after if before.get(key) == after[key]}
+        assert kept == set(range(100)) - {95} if keeps else kept == set(range(90))
+        both[keeps] = everything(engine)
+    assert both[True] == both[False]
