@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import (
     Boolean,
     Column,
+    Connection,
     Engine,
     Integer,
     MetaData,
@@ -431,6 +432,10 @@ def test_a_merge_reads_as_sql() -> None:
     assert "FROM t JOIN" in shown
 
 
+def row_ids(connection: Connection) -> dict[int, int]:
+    return {row.id: row.rowid for row in connection.execute(text("SELECT id, rowid FROM t"))}
+
+
 def test_arms_without_preserved_row_ids_leave_the_same_rows(
     engine: Engine,
 ) -> None:
@@ -448,9 +453,9 @@ def test_arms_without_preserved_row_ids_leave_the_same_rows(
         statement = statement.when_matched_update({"name": statement.source.c.name})
         statement = statement.when_not_matched_insert()
         with engine.begin() as connection:
-            before = dict(connection.execute(text("SELECT id, rowid FROM t")).tuples().all())
+            before = row_ids(connection)
             result = merge_result(connection.execute(statement))
-            after = dict(connection.execute(text("SELECT id, rowid FROM t")).tuples().all())
+            after = row_ids(connection)
         assert result == MergeResult(inserted=20, updated=9, deleted=1)
         kept = {key for key in after if before.get(key) == after[key]}
         assert kept == set(range(100)) - {95} if keeps else kept == set(range(90))
