@@ -38,6 +38,12 @@ def parameters_of(conflict: OnConflict | None) -> dict[str, BindParameter[Any]]:
     return {bind_name(number): bind for number, bind in enumerate(found.values())}
 
 
+def ignores_any_key(conflict: OnConflict, target: FromClause) -> bool:
+    """Tell whether each of several keys may be what a row is skipped for."""
+    named = conflict.constraint is not None or conflict.index_elements is not None
+    return conflict.action == "nothing" and not named and len(keys_of(target)) > 1
+
+
 def upsert_plan(
     conflict: OnConflict,
     target: FromClause,
@@ -89,11 +95,6 @@ def _conflict_key(conflict: OnConflict, target: FromClause) -> Key:
     else:
         found = [key for key in keys if key.primary]
         wanted = "primary key"
-        if conflict.action == "nothing" and len(keys) > 1:
-            raise exc.CompileError(
-                f"{target} has several keys; say which one decides: "
-                "on_conflict_do_nothing(index_elements=[…]) or constraint=…"
-            )
     if not found:
         known = ["(" + ", ".join(column.name for column in key.columns) + ")" for key in keys]
         raise exc.CompileError(

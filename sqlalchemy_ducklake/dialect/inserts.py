@@ -18,13 +18,14 @@ from sqlalchemy.sql.selectable import FromClause, TableClause
 
 from sqlalchemy_ducklake.constructs.insert import OnConflict
 from sqlalchemy_ducklake.dialect.computed import computed_columns
-from sqlalchemy_ducklake.dialect.conflicts import parameters_of, upsert_plan
+from sqlalchemy_ducklake.dialect.conflicts import ignores_any_key, parameters_of, upsert_plan
 from sqlalchemy_ducklake.dialect.constraints import only_if_all
 from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
 from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, Role, Step
 from sqlalchemy_ducklake.merge import staging
 from sqlalchemy_ducklake.merge.checks import Key, keys_of
 from sqlalchemy_ducklake.merge.constraints import Constraints
+from sqlalchemy_ducklake.merge.ignore import IgnorePlan
 from sqlalchemy_ducklake.merge.insert import InsertPlan
 from sqlalchemy_ducklake.merge.steps import PlannedStep, constant
 from sqlalchemy_ducklake.merge.upsert import UpsertPlan
@@ -103,8 +104,11 @@ class InsertCompiler(ScriptCompiler):
         stage, made = staging.rows_stage(_staged(given, keys, whole=whole), kinds)
         single = not self.for_executemany and given.select is None and len(given.rows) == 1
         plan: InsertPlan | UpsertPlan
+        values = (given.target, stage, keys, given.stored, given.allocated, single)
         if conflict is None:
-            plan = InsertPlan(given.target, stage, keys, given.stored, given.allocated, single)
+            plan = InsertPlan(*values)
+        elif ignores_any_key(conflict, given.target):
+            plan = IgnorePlan(*values)
         else:
             plan = upsert_plan(
                 conflict, given.target, stage, given.stored, given.allocated, single=single
@@ -244,6 +248,7 @@ class InsertCompiler(ScriptCompiler):
             return []
         number = func.max(plan.stage.c[plan.allocated.name])
         query: Any = select(constant(staging.LAST_ID), number).select_from(plan.stage)
+        query = query.having(number.is_not(None))  # every row may have been skipped
         return [PlannedStep(query, Step(Role.COUNTS))]
 
     def _return(self, statement: Any, plan: InsertPlan | UpsertPlan) -> TextStep:

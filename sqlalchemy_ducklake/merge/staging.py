@@ -86,6 +86,11 @@ def rows_stage(
     return stage, PlannedStep(MakeStage(stage, empty), Step())
 
 
+def copy_of(name: str, stage: TableClause) -> TableClause:
+    """Name another stage with the columns of this one."""
+    return table(name, *(column(each.name, each.type) for each in stage.c))
+
+
 def drop_stage(stage: TableClause) -> PlannedStep:
     """Drop a stage on every way out."""
     return PlannedStep(DropStage(stage), Step(Role.DROP))

@@ -44,6 +44,7 @@ from sqlalchemy_ducklake.merge.staging import (
     STATE,
     TOUCHED,
     WAVE,
+    copy_of,
     drop_stage,
     new_name,
 )
@@ -112,11 +113,7 @@ def stages(plan: UpsertPlan) -> WaveStages:
         column(TOUCHED, Boolean),
         column(SEQUENCE, BigInteger),
     )
-    return WaveStages(_copy(PENDING, plan.stage), _copy(WAVE, plan.stage), state)
-
-
-def _copy(name: str, stage: TableClause) -> TableClause:
-    return table(name, *(column(each.name, each.type) for each in stage.c))
+    return WaveStages(copy_of(PENDING, plan.stage), copy_of(WAVE, plan.stage), state)
 
 
 def _old(name: str) -> str:

@@ -7,7 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Engine, Integer, MetaData, String, Table, create_engine, select
+from sqlalchemy import (
+    Column,
+    Engine,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+    create_engine,
+    select,
+)
 from sqlalchemy.dialects import sqlite
 
 import sqlalchemy_ducklake
@@ -87,3 +97,56 @@ def test_a_lake_and_sqlite_agree_after_every_batch(
         assert snapshots() == snapshot + bool(merged.written)
         before = after
     lite.dispose()
+
+
+many = Table(
+    "many",
+    metadata,
+    Column("a", Integer, primary_key=True),
+    Column("b", String),
+    Column("c", Integer),
+    Column("d", Integer),
+    UniqueConstraint("b"),
+    UniqueConstraint("c", "d"),
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_do_nothing_without_a_target_looks_at_every_key(engine: Engine, seed: int) -> None:
+    """Rows are taken in order; a row that was skipped is in nobody's way."""
+    lite = create_engine("sqlite://")
+    metadata.create_all(engine)
+    metadata.create_all(lite)
+    chance = random.Random(seed)
+    for _ in range(12):
+        rows = [
+            {
+                "a": chance.randrange(40),
+                "b": chance.choice([None, *"pqrstuv"]),
+                "c": chance.choice([None, *range(4)]),
+                "d": chance.randrange(3),
+            }
+            for _ in range(chance.choice([1, 2, 8, 40]))
+        ]
+        with engine.begin() as connection:
+            statement = sqlalchemy_ducklake.insert(many).on_conflict_do_nothing()
+            result = sqlalchemy_ducklake.merge_result(connection.execute(statement, rows))
+            found = list(map(tuple, connection.execute(select(many).order_by(many.c.a))))
+        with lite.begin() as connection:
+            connection.execute(sqlite.insert(many).on_conflict_do_nothing(), rows)
+            expected = list(map(tuple, connection.execute(select(many).order_by(many.c.a))))
+        assert found == expected, (seed, rows)
+        assert result.inserted + result.skipped == len(rows)
+
+
+def test_do_nothing_without_a_target_returns_the_rows_it_took(engine: Engine) -> None:
+    metadata.create_all(engine)
+    statement = sqlalchemy_ducklake.insert(many).on_conflict_do_nothing()
+    rows = [{"b": "p", "c": 1, "d": 1}, {"b": "p", "c": 2, "d": 2}, {"b": "q", "c": 1, "d": 1}]
+    with engine.begin() as connection:
+        found = connection.execute(statement.returning(many.c.a, many.c.b), rows).all()
+        assert found == [(1, "p")]
+        one = {"b": "p", "c": 5, "d": 5}
+        assert connection.execute(statement.returning(many.c.a), [one]).all() == []
+        assert connection.execute(statement, one).rowcount == 0
+        assert connection.execute(statement, {**one, "b": "new"}).rowcount == 1
