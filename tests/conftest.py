@@ -1,3 +1,8 @@
 """Lists fixture plugins, nothing else."""
 
-pytest_plugins = ["fixtures.catalogs", "fixtures.lakes", "fixtures.properties"]
+pytest_plugins = [
+    "fixtures.catalogs",
+    "fixtures.lakes",
+    "fixtures.migrations",
+    "fixtures.properties",
+]

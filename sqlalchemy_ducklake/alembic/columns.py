@@ -22,7 +22,8 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.sql import column as column_clause
 
-from sqlalchemy_ducklake.alembic import audits, catalog, widening
+from sqlalchemy_ducklake.alembic import audits, catalog, nested, widening
+from sqlalchemy_ducklake.alembic.layouts import LayoutOperations
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
 from sqlalchemy_ducklake.alembic.stored import StoredTables
 from sqlalchemy_ducklake.alembic.tables import LakeTable
@@ -42,7 +43,7 @@ _BLANKS = {
 _NOT_INLINED = 10_001
 
 
-class ColumnOperations(StoredTables):
+class ColumnOperations(LayoutOperations):
     """What a migration does to the columns of a table."""
 
     def add_column(
@@ -74,7 +75,7 @@ class ColumnOperations(StoredTables):
         if not self.as_sql:
             audits.require_new(self.lake, before, after)
         if not new.nullable:
-            self._set_not_null(stored, new.name)
+            self.set_not_null(stored, new.name)
         self.settle(stored, after)
 
     def drop_column(
@@ -150,6 +151,11 @@ class ColumnOperations(StoredTables):
             )
 
     def _refuse_drop(self, table: LakeTable, column: str) -> None:
+        if len(table.columns) == 1:
+            raise MigrationRefused(
+                table.name, f"column {column!r} is its only one", "drop the table"
+            )
+        self.refuse_layout_needs(table, column)
         if column in table.key.columns:
             raise MigrationRefused(
                 table.name,
@@ -169,6 +175,8 @@ class ColumnOperations(StoredTables):
         """Widen the type, or only what the tag says of a text."""
         model = schema.Table("t", schema.MetaData(), schema.Column(column.name, wanted))
         new = catalog.column_of_model(model.c[column.name], self.compiler).type
+        if nested.same(column.type, new):
+            new = column.type
         if new != column.type and not widening.is_lossless(column.type, new):
             raise MigrationRefused(
                 table.name,
@@ -183,11 +191,30 @@ class ColumnOperations(StoredTables):
         if length is not None and not self.as_sql and new.name == "VARCHAR":
             audits.require_length(self.lake, table, column.name, length)
         if new != column.type:
-            self._exec(base.ColumnType(table.name, column.name, wanted, schema=table.schema))
+            self.alter_type(table, column.name, wanted)
         said = tags.constraints_of(model, self.compiler).types
         after = table.with_type(replace(column, type=new), said)
         self.settle_constraints(table.constraints, after)
         return after
+
+    def alter_type(self, table: LakeTable, column: str, wanted: Any) -> None:
+        """Change a type, and write a row if nothing else of the transaction will.
+
+        DuckLake 1.5.5 keeps the statistics that it read before an ALTER TYPE, with values of
+        the old type, until somebody writes; a filter on the column then ends the whole
+        instance ("SetMin or SetMax called with Value that does not match").  A revision
+        always writes: its number.
+        """
+        self.alter(table, base.ColumnType(table.name, column, wanted, schema=table.schema))
+        if not self.as_sql and not self.runs_revisions and audits.has_rows(self.lake, table):
+            self._write_first_row(table, column)
+
+    def _write_first_row(self, table: LakeTable, column: str) -> None:
+        """Write one row anew, as it is."""
+        target = audits.clause(table)
+        row: ColumnClause[int] = column_clause("rowid")
+        first = select(func.min(row)).select_from(target).scalar_subquery()
+        self._exec(update(target).where(row == first).values({column: target.c[column]}))
 
     def _change_nullable(self, table: LakeTable, column: str, *, nullable: bool) -> LakeTable:
         if nullable and column in table.key.columns:
@@ -198,7 +225,7 @@ class ColumnOperations(StoredTables):
             self._exec(base.ColumnNullable(table.name, column, True, schema=table.schema))
         else:
             self.refuse_offline(table.name, f"set NOT NULL on column {column!r}")
-            self._set_not_null(table, column)
+            self.set_not_null(table, column)
         after = table.with_column(replace(table.column(column), nullable=nullable))
         self.remember(after)
         return after
@@ -219,14 +246,16 @@ class ColumnOperations(StoredTables):
         after = table.with_column_renamed(old, new)
         parent = table.schema, table.name
         after = after.with_parent_column_renamed(parent, old, new)
+        layout = self.layout(table)
         others = [one for one in self.tables() if one.referring(*parent)]
         self._exec(base.ColumnName(table.name, old, new, schema=table.schema))
+        self.remember_layout(after, layout.with_column_renamed(old, new))
         self.settle_constraints(table.constraints, after)
         for other in others:
             if (other.schema, other.name) != parent:
                 self.settle(other, other.with_parent_column_renamed(parent, old, new))
 
-    def _set_not_null(self, table: LakeTable, column: str) -> None:
+    def set_not_null(self, table: LakeTable, column: str) -> None:
         """Set NOT NULL on a column that has no NULL.
 
         The engine wants statistics of the column.  A column that was added later has
@@ -236,9 +265,7 @@ class ColumnOperations(StoredTables):
         target = audits.clause(table)
         filled = audits.has_rows(self.lake, table)
         if filled:
-            row: ColumnClause[int] = column_clause("rowid")
-            first = select(func.min(row)).select_from(target).scalar_subquery()
-            self._exec(update(target).where(row == first).values({column: target.c[column]}))
+            self._write_first_row(table, column)
         else:
             self._exec(self._blank_rows(table, column))
         self._exec(base.ColumnNullable(table.name, column, False, schema=table.schema))

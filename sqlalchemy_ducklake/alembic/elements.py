@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alembic.ddl.base import (
@@ -11,9 +12,15 @@ from alembic.ddl.base import (
     format_column_name,
     format_table_name,
 )
+from sqlalchemy import ColumnElement
 from sqlalchemy import types as sqltypes
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import DDLCompiler
+from sqlalchemy.schema import DDLElement
+from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
+
+from sqlalchemy_ducklake.dialect.ddl import partitioned_by, sorted_by
+from sqlalchemy_ducklake.dialect.layout import Layout
+from sqlalchemy_ducklake.dialect.reflection.typenames import TypeName, sql_type
 
 
 class StoreComment(AlterTable):
@@ -47,3 +54,111 @@ def _rename_table(element: RenameTable, compiler: DDLCompiler, **_: Any) -> str:
     """ALTER TABLE <table> RENAME TO <name>, which is in the same schema."""
     table = alter_table(compiler, element.table_name, element.schema)
     return f"{table} RENAME TO {compiler.preparer.quote(element.new_table_name)}"
+
+
+class AlterPartitioning(AlterTable):
+    """Partition a table as a layout says, from now on."""
+
+    def __init__(self, table_name: str, schema: str | None, layout: Layout) -> None:
+        super().__init__(table_name, schema=schema)
+        self.layout = layout
+
+
+@compiles(AlterPartitioning)
+def _alter_partitioning(element: AlterPartitioning, compiler: DDLCompiler, **_: Any) -> str:
+    """ALTER TABLE <table> {SET PARTITIONED BY (<keys>) | RESET PARTITIONED BY}."""
+    table = alter_table(compiler, element.table_name, element.schema)
+    return f"{table} {partitioned_by(element.layout, compiler.preparer)}"
+
+
+class AlterSorting(AlterTable):
+    """Sort the rows of a table as a layout says, from now on."""
+
+    def __init__(self, table_name: str, schema: str | None, layout: Layout) -> None:
+        super().__init__(table_name, schema=schema)
+        self.layout = layout
+
+
+@compiles(AlterSorting)
+def _alter_sorting(element: AlterSorting, compiler: DDLCompiler, **_: Any) -> str:
+    """ALTER TABLE <table> {SET SORTED BY (<keys>) | RESET SORTED BY}."""
+    table = alter_table(compiler, element.table_name, element.schema)
+    return f"{table} {sorted_by(element.layout)}"
+
+
+class AlterField(AlterTable):
+    """Add, drop or rename what is inside a column; ``path`` begins with the column.
+
+    With ``kind`` it is added, with ``new_name`` renamed, with neither it is dropped.
+    """
+
+    def __init__(
+        self,
+        table_name: str,
+        schema: str | None,
+        path: Sequence[str],
+        *,
+        kind: TypeName | None = None,
+        new_name: str | None = None,
+    ) -> None:
+        super().__init__(table_name, schema=schema)
+        self.path = tuple(path)
+        self.kind = kind
+        self.new_name = new_name
+
+
+@compiles(AlterField)
+def _alter_field(element: AlterField, compiler: DDLCompiler, **_: Any) -> str:
+    """ALTER TABLE <table> {ADD COLUMN <path> <type> | RENAME … TO … | DROP COLUMN <path>}."""
+    table = alter_table(compiler, element.table_name, element.schema)
+    path = ".".join(map(compiler.preparer.quote_identifier, element.path))
+    if element.kind is not None:
+        kind = compiler.dialect.type_compiler_instance.process(sql_type(element.kind))
+        return f"{table} ADD COLUMN {path} {kind}"
+    if element.new_name is not None:
+        return f"{table} RENAME COLUMN {path} TO {compiler.preparer.quote(element.new_name)}"
+    return f"{table} DROP COLUMN {path}"
+
+
+class CallLake(DDLElement):
+    """Call a function of the lake: its alias, then values, then named values."""
+
+    def __init__(self, function: str, values: Sequence[Any], named: Mapping[str, Any]) -> None:
+        self.function = function
+        self.values = tuple(values)
+        self.named = dict(named)
+
+
+@compiles(CallLake)
+def _call_lake(element: CallLake, compiler: DDLCompiler, **_: Any) -> str:
+    """CALL <function>(<lake>, <values>, <name> => <value>)."""
+    dialect: Any = compiler.dialect
+    values = [_value(compiler, one) for one in (dialect.alias, *element.values)]
+    values += [f"{name} => {_value(compiler, one)}" for name, one in element.named.items()]
+    return f"CALL {element.function}({', '.join(values)})"
+
+
+def _value(compiler: DDLCompiler, value: Any) -> str:
+    if isinstance(value, ColumnElement):
+        return compiler.sql_compiler.process(value, literal_binds=True)
+    literal = sqltypes.to_instance(sqltypes.NullType()).coerce_compared_value(None, value)
+    if isinstance(value, list):
+        return f"[{', '.join(_value(compiler, one) for one in value)}]"
+    return compiler.sql_compiler.render_literal_value(value, literal)
+
+
+class TriedCast(ColumnElement[Any]):
+    """A value in another type, NULL where it has none there."""
+
+    inherit_cache = False
+
+    def __init__(self, value: ColumnElement[Any], kind: TypeName) -> None:
+        self.value = value
+        self.type = sql_type(kind)
+
+
+@compiles(TriedCast)
+def _tried_cast(element: TriedCast, compiler: SQLCompiler, **kw: Any) -> str:
+    """TRY_CAST(<value> AS <type>)."""
+    kind = compiler.dialect.type_compiler_instance.process(element.type)
+    return f"TRY_CAST({compiler.process(element.value, **kw)} AS {kind})"

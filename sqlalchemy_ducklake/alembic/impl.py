@@ -14,14 +14,17 @@ from alembic.ddl import base
 from sqlalchemy import schema
 from sqlalchemy.types import TypeEngine
 
-from sqlalchemy_ducklake.alembic import audits, catalog
-from sqlalchemy_ducklake.alembic.columns import ColumnOperations
+from sqlalchemy_ducklake.alembic import audits, catalog, nested
 from sqlalchemy_ducklake.alembic.comparison import same_default
+from sqlalchemy_ducklake.alembic.fields import FieldOperations
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
 from sqlalchemy_ducklake.alembic.tables import LakeTable
 from sqlalchemy_ducklake.dialect import tags
 from sqlalchemy_ducklake.dialect.ddl import check_key_type
+from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
+from sqlalchemy_ducklake.dialect.layout import layout_of
 from sqlalchemy_ducklake.dialect.reflection.typenames import sql_type
+from sqlalchemy_ducklake.dialect.types import MAP, STRUCT
 from sqlalchemy_ducklake.keys import Constraints, PrimaryKey
 
 if TYPE_CHECKING:
@@ -37,21 +40,29 @@ _UNSAID = "no_table"
 _ANY = ("unique", "foreign_keys", "checks")
 
 
-class DuckLakeImpl(ColumnOperations):
+class DuckLakeImpl(FieldOperations):
     """Migrations of a lake."""
 
     __dialect__ = "ducklake"
     transactional_ddl = True
 
     def create_table(self, table: schema.Table, **kw: Any) -> None:
-        """Create a table."""
+        """Create a table, laid out as it says."""
         super().create_table(table, **kw)
-        if not kw.get("if_not_exists"):
-            where = self.real_schema(table.schema)
-            self.remember(catalog.of_model(table, self.compiler, where))
+        if kw.get("if_not_exists"):
+            return
+        made = catalog.of_model(table, self.compiler, self.real_schema(table.schema))
+        layout = layout_of(table, self.compiler)
+        self.remember(made)
+        self.remember_layout(made, layout)
+        if self.as_sql:
+            self.created.add((made.schema, made.name))
+            self.set_later(TableOptions(made.schema, made.name, layout.options))
 
     def drop_table(self, table: schema.Table, **kw: Any) -> None:
-        """Drop a table, and its keys with it."""
+        """Drop a table, and its keys with it; refused while another one refers to it."""
+        if not kw.get("if_exists"):
+            self._refuse_referred(self.table(table.name, table.schema), ())
         super().drop_table(table, **kw)
         self.forget(table.name, table.schema)
 
@@ -69,9 +80,12 @@ class DuckLakeImpl(ColumnOperations):
             for one in self.tables()
             if one.referring(*parent) and (one.schema, one.name) != parent
         ]
+        layout = self.layout(before)
         self._exec(base.RenameTable(old_table_name, new_table_name, schema=schema))
         self.forget(before.name, before.schema)
-        for one in (replace(before, name=str(new_table_name)), *others):
+        after = replace(before, name=str(new_table_name))
+        self.remember_layout(after, layout)
+        for one in (after, *others):
             self.settle(one, one.with_parent_renamed(*parent, str(new_table_name)))
 
     def create_table_comment(self, table: schema.Table) -> None:
@@ -99,8 +113,12 @@ class DuckLakeImpl(ColumnOperations):
         name = tags.name_of(const, self.compiler)
         is_key = name is not None and name == before.key.name
         if isinstance(const, schema.PrimaryKeyConstraint) or is_key:
+            self._refuse_referred(before, before.key.columns)
             self._drop_primary_key(before, name)
             return
+        for unique in before.constraints.unique:
+            if name is not None and unique.name == name:
+                self._refuse_referred(before, unique.columns)
         self._break(before, name, _PARTS.get(type(const), _ANY), **kw)
 
     def create_index(self, index: schema.Index, **kw: Any) -> None:
@@ -131,12 +149,43 @@ class DuckLakeImpl(ColumnOperations):
 
     def render_type(
         self, type_obj: TypeEngine[Any], autogen_context: AutogenContext
-    ) -> Literal[False]:
-        """Let a script import the types of this package that it names."""
+    ) -> str | Literal[False]:
+        """Let a script import the types of this package that it names, and those inside."""
+        from sqlalchemy_ducklake.alembic.rendering import type_text
+
         module = type(type_obj).__module__
         if module.split(".")[0] == __name__.split(".")[0]:
             autogen_context.imports.add(f"import {module}")
+        if isinstance(type_obj, STRUCT):
+            fields = (f"({n!r}, {type_text(k, autogen_context)})" for n, k in type_obj.fields)
+            return f"{module}.STRUCT([{', '.join(fields)}])"
+        if isinstance(type_obj, MAP):
+            parts = (type_obj.key_type, type_obj.value_type)
+            inside = ", ".join(type_text(one, autogen_context) for one in parts)
+            return f"{module}.MAP({inside})"
         return False
+
+    def compare_type(
+        self, inspector_column: schema.Column[Any], metadata_column: schema.Column[Any]
+    ) -> bool:
+        """Tell whether the types differ; of nested ones, whatever the order of the fields."""
+        old, new = self.type_name(inspector_column.type), self.type_name(metadata_column.type)
+        if old.inside or new.inside:
+            return not nested.same(old, new)
+        return bool(super().compare_type(inspector_column, metadata_column))
+
+    def _refuse_referred(self, table: LakeTable, columns: tuple[str, ...]) -> None:
+        """Refuse to drop what foreign keys of other tables refer to."""
+        for other in self.tables():
+            for key in other.referring(table.schema, table.name):
+                same = not columns or set(key.referred) == set(columns)
+                if same and (other.schema, other.name) != (table.schema, table.name):
+                    what = f"({', '.join(columns)})" if columns else "it"
+                    raise MigrationRefused(
+                        table.name,
+                        f"foreign key {key.name!r} of table {other.name!r} refers to {what}",
+                        "drop that first",
+                    )
 
     def _only(self, wanted: schema.Constraint | schema.Index) -> Constraints:
         """Say one constraint or index as the tag says it."""

@@ -1,6 +1,6 @@
-"""Changes of a primary key as operations that autogenerate can write down.
+"""Changes of primary keys and checks as operations that autogenerate can write down.
 
-Alembic has operations for them, but no renderer for the one that creates a key.  These are
+Alembic has operations for them, but no renderer for those that create one.  These are
 classes of their own, so nothing changes for other databases of the process.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 from alembic.autogenerate import renderers
 from alembic.autogenerate.api import AutogenContext
 from alembic.operations import ops
-from sqlalchemy import PrimaryKeyConstraint
+from sqlalchemy import PrimaryKeyConstraint, Table, text
+
+from sqlalchemy_ducklake.keys import Check
 
 
 class CreateLakeKey(ops.CreatePrimaryKeyOp):
@@ -43,6 +45,37 @@ def drop_key(key: object) -> DropLakeKey:
     return DropLakeKey(
         created.constraint_name, table.name, "primary", schema=table.schema, _reverse=created
     )
+
+
+class CreateLakeCheck(ops.CreateCheckConstraintOp):
+    """Create a check."""
+
+    def reverse(self) -> ops.DropConstraintOp:
+        """Drop it again."""
+        return ops.DropConstraintOp(
+            self.constraint_name, self.table_name, "check", schema=self.schema, _reverse=self
+        )
+
+
+def create_check(check: Check, table: Table) -> CreateLakeCheck:
+    """Return the operation that creates a check."""
+    return CreateLakeCheck(check.name, table.name, text(check.sqltext), schema=table.schema)
+
+
+def drop_check(check: Check, table: Table) -> ops.DropConstraintOp:
+    """Return the operation that drops a check."""
+    return create_check(check, table).reverse()
+
+
+@renderers.dispatch_for(CreateLakeCheck)
+def _render_create_check(context: AutogenContext, operation: CreateLakeCheck) -> str:
+    batch = context._has_batch  # noqa: SLF001
+    prefix = "batch_op." if batch else context.opts["alembic_module_prefix"]
+    table = [] if batch else [repr(str(operation.table_name))]
+    said = [repr(operation.constraint_name), *table, repr(str(operation.condition))]
+    if operation.schema is not None and not batch:
+        said.append(f"schema={str(operation.schema)!r}")
+    return f"{prefix}create_check_constraint({', '.join(said)})"
 
 
 @renderers.dispatch_for(CreateLakeKey)

@@ -1,7 +1,7 @@
-"""Show autogenerate changes of primary keys, on lakes only.
+"""Show autogenerate what only a lake has, on lakes only.
 
 Alembic imports this by itself, and perhaps while something else of this room is on its way
-of being imported.  Older ones than 1.18 have no plugins.
+of being imported, and before it has the renderers that operations need.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from alembic.operations import ops
-from alembic.util import PriorityDispatchResult
+from alembic.util import DispatchPriority, PriorityDispatchResult
 from sqlalchemy import Table
 
 if TYPE_CHECKING:
@@ -18,9 +18,17 @@ if TYPE_CHECKING:
 
 
 def setup(plugin: Plugin) -> None:
-    """Add the comparison of primary keys."""
+    """Add the comparisons of keys, checks and layouts, and what comes after all others."""
+    for name, compare in (
+        ("primary_key", compare_primary_keys),
+        ("checks", compare_checks),
+        ("layout", compare_layouts),
+    ):
+        plugin.add_autogenerate_comparator(
+            compare, "table", f"ducklake_{name}", qualifier="ducklake"
+        )
     plugin.add_autogenerate_comparator(
-        compare_primary_keys, "table", "ducklake_primary_key", qualifier="ducklake"
+        finish, "autogenerate", "ducklake", qualifier="ducklake", priority=DispatchPriority.LAST
     )
 
 
@@ -33,7 +41,6 @@ def compare_primary_keys(
     metadata_table: Table | None,
 ) -> PriorityDispatchResult:
     """See that a primary key has other columns, or another order of them."""
-    # Alembic imports its plugins before it has the renderers that these operations need.
     from sqlalchemy_ducklake.alembic.keyops import create_key, drop_key
 
     del autogen_context, schema, tname
@@ -46,4 +53,50 @@ def compare_primary_keys(
         modify_table_ops.ops.append(drop_key(there))
     if wanted.columns:
         modify_table_ops.ops.append(create_key(wanted))
+    return PriorityDispatchResult.CONTINUE
+
+
+def compare_checks(
+    autogen_context: AutogenContext,
+    modify_table_ops: ops.ModifyTableOps,
+    schema: str | None,
+    tname: str,
+    conn_table: Table | None,
+    metadata_table: Table | None,
+) -> PriorityDispatchResult:
+    """See that checks were added or dropped, or have another condition."""
+    from sqlalchemy_ducklake.alembic.changes import check_changes
+
+    del schema, tname
+    if conn_table is not None and metadata_table is not None:
+        changes = check_changes(autogen_context, conn_table, metadata_table)
+        modify_table_ops.ops.extend(changes)
+    return PriorityDispatchResult.CONTINUE
+
+
+def compare_layouts(
+    autogen_context: AutogenContext,
+    modify_table_ops: ops.ModifyTableOps,
+    schema: str | None,
+    tname: str,
+    conn_table: Table | None,
+    metadata_table: Table | None,
+) -> PriorityDispatchResult:
+    """See that partitions, the order of rows or options are others."""
+    from sqlalchemy_ducklake.alembic.changes import layout_changes
+
+    del tname
+    if conn_table is not None and metadata_table is not None:
+        changes = layout_changes(autogen_context, conn_table, metadata_table, schema)
+        modify_table_ops.ops.extend(changes)
+    return PriorityDispatchResult.CONTINUE
+
+
+def finish(
+    autogen_context: AutogenContext, upgrade_ops: ops.UpgradeOps
+) -> PriorityDispatchResult:
+    """Write down what was found as a lake can do it."""
+    from sqlalchemy_ducklake.alembic import changes
+
+    changes.finish(autogen_context, upgrade_ops)
     return PriorityDispatchResult.CONTINUE

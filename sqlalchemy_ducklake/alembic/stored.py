@@ -1,40 +1,121 @@
 """How an operation reads the tables of a lake and writes what is kept in comments.
 
 In offline mode there is no lake to read, so only tables that the same script made are
-known; they are remembered as values.
+known; they are remembered as values.  What an online transaction changed of layouts is
+remembered too, because nobody tells it before the commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from alembic.ddl.impl import DefaultImpl
-from sqlalchemy import inspect
-from sqlalchemy.engine import Connection
+from sqlalchemy import exc, inspect
+from sqlalchemy.engine import Connection, CursorResult, Transaction
+from sqlalchemy.schema import DDLElement
 from sqlalchemy.sql.compiler import DDLCompiler
 
 from sqlalchemy_ducklake.alembic import catalog
 from sqlalchemy_ducklake.alembic.elements import StoreComment
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
 from sqlalchemy_ducklake.alembic.tables import LakeTable
+from sqlalchemy_ducklake.alembic.writes import writes
+from sqlalchemy_ducklake.dialect.base import DuckLakeDialect
+from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
+from sqlalchemy_ducklake.dialect.layout import Layout
 from sqlalchemy_ducklake.keys import Constraints
 
 _Place = tuple[str, str]
 
 
+@dataclass(slots=True)
+class Memory:
+    """What a transaction did to layouts, which nobody tells before it is committed.
+
+    ``unpartitioned`` are tables that are partitioned no more, and so must not be written.
+    """
+
+    laid_out: dict[_Place, Layout] = field(default_factory=dict)
+    unpartitioned: set[_Place] = field(default_factory=set)
+
+
+# Of each open transaction, shared by all who migrate in it.
+_memories: WeakKeyDictionary[Transaction, Memory] = WeakKeyDictionary()
+
+
 class StoredTables(DefaultImpl):
     """The tables of a lake, or of an offline script, as values."""
+
+    dialect: DuckLakeDialect
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self.made: dict[_Place, LakeTable] = {}
+        self._written = Memory()
+        #: What an offline script made since its last COMMIT, and what it sets after the next.
+        self.created: set[_Place] = set()
+        self._later: list[TableOptions] = []
+
+    @property
+    def runs_revisions(self) -> bool:
+        """Tell whether this runs the revisions of a script directory."""
+        return self.context_opts.get("fn") is not None
 
     @property
     def lake(self) -> Connection:
         """The connection of an online migration."""
         return cast("Connection", self.connection)
+
+    @property
+    def memory(self) -> Memory:
+        """What the open transaction, or the offline script, has done to layouts."""
+        transaction = None if self.as_sql else self.lake.get_transaction()
+        if transaction is None:
+            return self._written
+        return _memories.setdefault(transaction, Memory())
+
+    def _exec(self, construct: Any, *args: Any, **kw: Any) -> CursorResult[Any] | None:
+        """Execute a statement, or write it down, unless it would end the engine.
+
+        After RESET PARTITIONED BY every INSERT or UPDATE of the same transaction ends the
+        whole DuckDB instance ("Attempted to access index 0 within vector of size 0", 1.5.5).
+        """
+        for schema, name in () if self.as_sql else self.memory.unpartitioned:
+            if writes(construct, schema, name, self.real_schema(None)):
+                raise MigrationRefused(
+                    name,
+                    "this transaction has reset its partitions, and DuckLake cannot write its "
+                    "rows before that is committed",
+                    "reset them in a revision of their own",
+                )
+        return super()._exec(construct, *args, **kw)
+
+    def alter(self, table: LakeTable, element: DDLElement) -> None:
+        """Execute what the engine refuses after rows came into a table and stay in the catalog.
+
+        Raises MigrationRefused then; the transaction is over.
+        """
+        try:
+            self._exec(element)
+        except exc.NotSupportedError as error:
+            raise MigrationRefused(
+                table.name,
+                f"the engine cannot do this here: {error.orig}",
+                "do it before rows are inserted, or in a revision of its own",
+            ) from error
+
+    def set_later(self, options: TableOptions) -> None:
+        """Set options in an offline script right after the next COMMIT."""
+        self._later.append(options)
+
+    def take_later(self) -> list[TableOptions]:
+        """Give what is to be set after a COMMIT of an offline script, once."""
+        waiting, self._later = self._later, []
+        self.created.clear()
+        return waiting
 
     @property
     def compiler(self) -> DDLCompiler:
@@ -74,6 +155,13 @@ class StoredTables(DefaultImpl):
                 self._exec(StoreComment(wanted.name, wanted.schema, column, comment))
         self.remember(wanted)
 
+    def settle_column(self, wanted: LakeTable, column: str) -> None:
+        """Write the comment of a column that was made anew."""
+        comment = wanted.comments()[column]
+        if comment is not None:
+            self._exec(StoreComment(wanted.name, wanted.schema, column, comment))
+        self.remember(wanted)
+
     def settle_constraints(self, stored: Constraints, wanted: LakeTable) -> None:
         """Write the comments of a table whose columns are already as wanted."""
         self.settle(replace(wanted, constraints=stored), wanted)
@@ -84,8 +172,11 @@ class StoredTables(DefaultImpl):
             self.made[table.schema, table.name] = table
 
     def forget(self, name: str, schema: str | None) -> None:
-        """Know nothing of a table in the rest of an offline script."""
-        self.made.pop((self.real_schema(schema), str(name)), None)
+        """Know nothing of a table any more."""
+        place = self.real_schema(schema), str(name)
+        self.made.pop(place, None)
+        self.memory.laid_out.pop(place, None)
+        self.created.discard(place)
 
     def refuse_offline(self, table: str, what: str) -> None:
         """Refuse in offline mode what depends on the rows of a lake."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import exc, schema
@@ -24,7 +24,7 @@ from sqlalchemy.sql.compiler import DDLCompiler
 
 from sqlalchemy_ducklake.dialect.identifiers import RESERVED_WORDS
 from sqlalchemy_ducklake.dialect.options import normal_option
-from sqlalchemy_ducklake.dialect.texts import function_call, references_in, sort_item
+from sqlalchemy_ducklake.dialect.texts import function_call, references_in, sort_item, with_name
 
 IDENTITY, BUCKET = "identity", "bucket"
 #: What a partition may take out of a time.
@@ -87,6 +87,16 @@ class Layout:
     partition_by: tuple[PartitionKey, ...] = ()
     sort_by: tuple[SortKey, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def with_column_renamed(self, old: str, new: str) -> Layout:
+        """Let the keys follow a column."""
+        partition = (
+            replace(key, column=new) if key.column == old else key for key in self.partition_by
+        )
+        order = (
+            replace(key, expression=with_name(key.expression, old, new)) for key in self.sort_by
+        )
+        return replace(self, partition_by=tuple(partition), sort_by=tuple(order))
 
     def described(self) -> dict[str, Any]:
         """Say the layout as arguments of a table say it; what is not said is left out."""

@@ -80,6 +80,28 @@ def sort_item(text: str) -> SortedText:
     )
 
 
+@lru_cache(maxsize=1024)
+def normal(text: str) -> str:
+    """Return an expression as the engine writes it, however it was written."""
+    return _written(_only_item(_parsed(f"SELECT {text}", text), text))
+
+
+@lru_cache(maxsize=1024)
+def with_name(text: str, old: str, new: str) -> str:
+    """Return an expression with another name for one of the columns that it reads."""
+
+    def renamed(node: Any) -> Any:
+        if isinstance(node, list):
+            return [renamed(child) for child in node]
+        if not isinstance(node, dict):
+            return node
+        if node.get("class") == "COLUMN_REF" and node["column_names"][0].lower() == old.lower():
+            return {**node, "column_names": [new, *node["column_names"][1:]]}
+        return {name: renamed(child) for name, child in node.items()}
+
+    return _written(renamed(_only_item(_parsed(f"SELECT {text}", text), text)))
+
+
 def _parsed(query: str, text: str) -> Node:
     """Parse a SELECT; ``text`` is the user's part of it, for the error."""
     with duckdb.connect() as engine:

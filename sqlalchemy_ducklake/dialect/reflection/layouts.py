@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -36,9 +37,17 @@ from sqlalchemy_ducklake.dialect.reflection.queries import MetadataPlace
 _VERSIONS = ("begin_snapshot", "end_snapshot")
 
 
+@dataclass(frozen=True, slots=True)
+class FoundLayout:
+    """The layout of a table, and the options that hold around it: of its schema, the lake."""
+
+    layout: Layout = field(default_factory=Layout)
+    outside: Mapping[str, str] = field(default_factory=dict)
+
+
 def read(
     connection: Connection, place: Place, names: Sequence[str] | None
-) -> Mapping[str, Layout]:
+) -> Mapping[str, FoundLayout]:
     """Return the layouts of the committed tables of a schema, all or those named."""
     head = connection.execute(queries.head(), {"lake": place.lake}).scalar_one()
     bound: dict[str, Any] = {"head": int(head), "schema": place.schema}
@@ -51,15 +60,17 @@ def read(
     inside = {"head": bound["head"], "tables": [row.table_id for row in found]}
     partitions = _grouped(connection.execute(_partitions(place.metadata), inside))
     sorting = _grouped(connection.execute(_sorting(place.metadata), inside))
-    settings = connection.execute(_settings(place.metadata)).all()
-    return {
-        row.table_name: Layout(
+    settings = _by_scope(connection.execute(_settings(place.metadata)))
+    layouts: dict[str, FoundLayout] = {}
+    for row in found:
+        outside = {**settings[None, None], **settings["schema", row.schema_id]}
+        layout = Layout(
             tuple(map(_partition_key, partitions[row.table_id])),
             tuple(map(_sort_key, sorting[row.table_id])),
-            _options(settings, row.table_id, row.schema_id),
+            _options(settings["table", row.table_id], outside),
         )
-        for row in found
-    }
+        layouts[row.table_name] = FoundLayout(layout, outside)
+    return layouts
 
 
 def _grouped(rows: Iterable[Any]) -> Mapping[int, list[Any]]:
@@ -81,15 +92,18 @@ def _sort_key(row: Any) -> SortKey:
     return SortKey(row.expression, str(row.sort_direction) == "DESC", first)
 
 
-def _options(rows: Sequence[Any], table: int, schema: int) -> dict[str, str]:
-    """Return the options of a table that say other than what holds without them."""
-    by_scope: dict[tuple[str | None, int | None], dict[str, str]] = defaultdict(dict)
+def _by_scope(rows: Iterable[Any]) -> Mapping[tuple[str | None, int | None], dict[str, str]]:
+    found: dict[tuple[str | None, int | None], dict[str, str]] = defaultdict(dict)
     for row in rows:
-        by_scope[row.scope, row.scope_id][row.key] = row.value
-    outside = {**by_scope[None, None], **by_scope["schema", schema]}
+        found[row.scope, row.scope_id][row.key] = row.value
+    return found
+
+
+def _options(said: Mapping[str, str], outside: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a table that say other than what holds without them."""
     return {
         name: value
-        for name, value in sorted(by_scope["table", table].items())
+        for name, value in sorted(said.items())
         if name in NAMES and value != outside.get(name, default_of(name))
     }
 

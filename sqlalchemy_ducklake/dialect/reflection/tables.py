@@ -16,9 +16,9 @@ from sqlalchemy.engine import Connection, reflection
 from sqlalchemy.engine.reflection import ObjectKind, ObjectScope, ReflectionDefaults
 from sqlalchemy.sql.compiler import IdentifierPreparer
 
-from sqlalchemy_ducklake.dialect.layout import Layout
 from sqlalchemy_ducklake.dialect.reflection import catalog, descriptions, layouts, queries
 from sqlalchemy_ducklake.dialect.reflection.catalog import Found, Place
+from sqlalchemy_ducklake.dialect.reflection.layouts import FoundLayout
 from sqlalchemy_ducklake.errors import MalformedTag, StaleConstraint
 from sqlalchemy_ducklake.lake.config import DEFAULT_ALIAS
 
@@ -172,11 +172,11 @@ class Reflection:
 
     def get_multi_table_options(self, connection: Connection, **kw: Any) -> Iterator[Any]:
         """Return how many tables are laid out, as their arguments say it."""
-        found = self._layouts(connection, kw.get("schema"), kw.get("filter_names"))
+        laid_out = self.layouts_of(connection, kw.get("schema"), kw.get("filter_names"))
 
         def describe(one: Found) -> Any:
-            layout = None if one.is_view or one.temporary else found.get(one.name)
-            return layout.described() if layout else ReflectionDefaults.table_options()
+            found = None if one.is_view or one.temporary else laid_out.get(one.name)
+            return found.layout.described() if found else ReflectionDefaults.table_options()
 
         return self._describe(connection, describe, kw)
 
@@ -239,10 +239,10 @@ class Reflection:
             self._hides_metadata() or _changed_catalog(connection),
         )
 
-    def _layouts(
+    def layouts_of(
         self, connection: Connection, schema: str | None, names: Sequence[str] | None
-    ) -> Mapping[str, Layout]:
-        """Read the layouts of tables, as far as they are committed."""
+    ) -> Mapping[str, FoundLayout]:
+        """Return how tables are laid out, as far as they are committed, by their names."""
         if self._hides_metadata():
             return {}
         return layouts.read(connection, self._place(connection, schema), names)
