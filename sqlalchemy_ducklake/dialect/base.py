@@ -104,12 +104,14 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         json_deserializer: Callable[[str], Any] | None = None,
         paramstyle: Any = "numeric_dollar",
         enforce_constraints: str = "keys",
+        defend_foreign: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(paramstyle=paramstyle, **kwargs)
         self._json_serializer = json_serializer
         self._json_deserializer = json_deserializer
         self.enforce_constraints = checked_level(enforce_constraints)
+        self.defend_foreign = defend_foreign
         self.alias = "lake"
         self.metadata_schema: str | None = None
         self._hold: Hold | None = None

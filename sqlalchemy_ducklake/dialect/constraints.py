@@ -21,7 +21,7 @@ from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import FromClause
 
 from sqlalchemy_ducklake.dialect import tags
-from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, ENFORCE_KEYS, Script
+from sqlalchemy_ducklake.driver.script import DEFENDED, ENFORCE_ALL, ENFORCE_KEYS, Script
 from sqlalchemy_ducklake.merge.constraints import (
     Check,
     Constraints,
@@ -52,6 +52,13 @@ def enforced(script: Script, level: str) -> Script:
         guarded=script.guarded or checks,
         validated_key=() if level == "none" else script.validated_key,
     )
+
+
+def defended(script: Script) -> Script:
+    """Let a script that checks keys or changes rows be seen by writers who check nothing."""
+    if script.table is None or not script.guarded:
+        return script
+    return replace(script, flags=(*script.flags, DEFENDED))
 
 
 def located(script: Script, names: Mapping[str | None, str | None], default: str) -> Script:

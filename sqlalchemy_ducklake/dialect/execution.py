@@ -22,6 +22,8 @@ from sqlalchemy_ducklake.merge.staging import LAST_ID
 
 #: The execution option that names the snapshot on which a statement is meant to write.
 EXPECTED_BASE = "expected_base"
+#: The option, also of the engine, that makes foreign writers see pure inserts and deletes.
+DEFEND_FOREIGN = "defend_foreign"
 _ANY = object()
 
 
@@ -91,6 +93,8 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
         options, dialect = self.execution_options, cast("Any", self.dialect)
         level = options.get(constraints.OPTION, dialect.enforce_constraints)
         script = constraints.enforced(script, constraints.checked_level(level))
+        if options.get(DEFEND_FOREIGN, dialect.defend_foreign):
+            script = constraints.defended(script)
         names = options.get("schema_translate_map") or {}
         return constraints.located(script, names, dialect.default_schema_name)
 

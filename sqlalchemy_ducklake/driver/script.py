@@ -18,6 +18,8 @@ import pyarrow as pa
 #: What the steps of a script may depend on besides its counts: which constraints are
 #: enforced, and whether the table's key is known to be unique.
 ENFORCE_KEYS, ENFORCE_ALL, TRUSTED = "enforce keys", "enforce all", "trusted"
+#: The flag of a script whose changes foreign writers must not overlook (``touch.py``).
+DEFENDED = "defended"
 
 
 class Role(Enum):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from sqlalchemy_ducklake.driver.result import Result
-from sqlalchemy_ducklake.driver.script import TRUSTED, Outcome, Role, Script, Step
+from sqlalchemy_ducklake.driver.script import DEFENDED, TRUSTED, Outcome, Role, Script, Step
+from sqlalchemy_ducklake.driver.touch import touch
 
 if TYPE_CHECKING:
     from sqlalchemy_ducklake.driver.connection import Connection
@@ -42,6 +43,8 @@ class ScriptRun:
         try:
             for repeat, group in itertools.groupby(self._steps, lambda pair: pair[1].repeat):
                 self._run_group(list(group), repeat, values)
+            if script.table is not None and DEFENDED in script.flags:
+                touch(self._connection, script.table, self.outcome.counts)
         except BaseException:
             self._drop(suppress=True)
             raise
