@@ -32,9 +32,11 @@ def touch(connection: Connection, table: tuple[str, str], counts: Mapping[str, i
     duck, name = connection.duck, ".".join(identifier(each) for each in table if each)
     # Chosen only now: the script may have deleted any row that was there before.
     search = f"SELECT rowid, * FROM {name} WHERE rowid < {_OWN_ROWS} LIMIT 1"
-    connection.send(*duck.extract_statements(search), [])
+    (statement,) = duck.extract_statements(search)
+    connection.send(statement, [])
     columns, row = duck.description or [], duck.fetchone()
     if row is not None:
         column = identifier(columns[1][0])
         update = f"UPDATE {name} SET {column} = {column} WHERE rowid = $1"
-        connection.send(*duck.extract_statements(update), [row[0]])
+        (statement,) = duck.extract_statements(update)
+        connection.send(statement, [row[0]])
