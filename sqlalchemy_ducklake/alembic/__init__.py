@@ -21,13 +21,14 @@ Alembic finds this by itself, through the entry point group ``alembic.plugins``.
     comparison.py   defaults, however they are written
     plugin.py       what Alembic imports by itself
     keyops.py       changes of primary keys and checks, as operations
-    refusals.py     the error of a migration that a lake cannot make
+    revisions.py    one revision is one transaction is one snapshot
+    refusals.py     the errors of a migration that a lake cannot make
 """
 
 from __future__ import annotations
 
 from sqlalchemy_ducklake.alembic import fieldops, lakeops  # noqa: F401 - op.…_ducklake_…
 from sqlalchemy_ducklake.alembic.impl import DuckLakeImpl
-from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
+from sqlalchemy_ducklake.alembic.refusals import MigratedMeanwhile, MigrationRefused
 
-__all__ = ["DuckLakeImpl", "MigrationRefused"]
+__all__ = ["DuckLakeImpl", "MigratedMeanwhile", "MigrationRefused"]

@@ -12,7 +12,7 @@ from alembic.ddl.base import (
     format_column_name,
     format_table_name,
 )
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, literal
 from sqlalchemy import types as sqltypes
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import DDLElement
@@ -141,10 +141,10 @@ def _call_lake(element: CallLake, compiler: DDLCompiler, **_: Any) -> str:
 def _value(compiler: DDLCompiler, value: Any) -> str:
     if isinstance(value, ColumnElement):
         return compiler.sql_compiler.process(value, literal_binds=True)
-    literal = sqltypes.to_instance(sqltypes.NullType()).coerce_compared_value(None, value)
     if isinstance(value, list):
         return f"[{', '.join(_value(compiler, one) for one in value)}]"
-    return compiler.sql_compiler.render_literal_value(value, literal)
+    plain = str(value) if isinstance(value, str) else value  # a name may be a kind of str
+    return compiler.sql_compiler.render_literal_value(plain, literal(plain).type)
 
 
 class TriedCast(ColumnElement[Any]):

@@ -18,6 +18,7 @@ from sqlalchemy_ducklake.alembic import audits, catalog, nested
 from sqlalchemy_ducklake.alembic.comparison import same_default
 from sqlalchemy_ducklake.alembic.fields import FieldOperations
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
+from sqlalchemy_ducklake.alembic.revisions import RevisionRun
 from sqlalchemy_ducklake.alembic.tables import LakeTable
 from sqlalchemy_ducklake.dialect import tags
 from sqlalchemy_ducklake.dialect.ddl import check_key_type
@@ -40,7 +41,7 @@ _UNSAID = "no_table"
 _ANY = ("unique", "foreign_keys", "checks")
 
 
-class DuckLakeImpl(FieldOperations):
+class DuckLakeImpl(RevisionRun, FieldOperations):
     """Migrations of a lake."""
 
     __dialect__ = "ducklake"

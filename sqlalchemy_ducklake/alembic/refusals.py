@@ -1,6 +1,8 @@
-"""The error of a migration that a lake cannot make."""
+"""The errors of a migration that a lake cannot make."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from alembic.util import CommandError
 
@@ -19,3 +21,25 @@ class MigrationRefused(CommandError):
 
     def __reduce__(self) -> tuple[type[MigrationRefused], tuple[str, str, str]]:
         return type(self), (self.table, self.reason, self.advice)
+
+
+class MigratedMeanwhile(CommandError):
+    """Another process has run revisions since this one read which were to run.
+
+    ``expected`` and ``found`` are the heads; what this run did until then is committed.
+    """
+
+    def __init__(self, expected: Collection[str], found: Collection[str]) -> None:
+        self.expected = frozenset(expected)
+        self.found = frozenset(found)
+        super().__init__(
+            f"another process has migrated this lake to {_listed(found)} since this one left "
+            f"it at {_listed(expected)}; run the command again"
+        )
+
+    def __reduce__(self) -> tuple[type[MigratedMeanwhile], tuple[Collection[str], ...]]:
+        return type(self), (self.expected, self.found)
+
+
+def _listed(heads: Collection[str]) -> str:
+    return ", ".join(sorted(heads)) or "base"

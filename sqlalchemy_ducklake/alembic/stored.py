@@ -59,6 +59,9 @@ class StoredTables(DefaultImpl):
         self.created: set[_Place] = set()
         self._later: list[TableOptions] = []
 
+    def check_turn(self) -> None:
+        """Find out whether it is still the turn of this run of revisions."""
+
     @property
     def runs_revisions(self) -> bool:
         """Tell whether this runs the revisions of a script directory."""
@@ -83,6 +86,7 @@ class StoredTables(DefaultImpl):
         After RESET PARTITIONED BY every INSERT or UPDATE of the same transaction ends the
         whole DuckDB instance ("Attempted to access index 0 within vector of size 0", 1.5.5).
         """
+        self.check_turn()
         for schema, name in () if self.as_sql else self.memory.unpartitioned:
             if writes(construct, schema, name, self.real_schema(None)):
                 raise MigrationRefused(
@@ -132,6 +136,7 @@ class StoredTables(DefaultImpl):
         place = self.real_schema(schema), str(name)
         if self.as_sql:
             return self._made(place)
+        self.check_turn()
         found = catalog.read(self.lake, place[0], [place[1]])
         if not found:
             raise MigrationRefused(

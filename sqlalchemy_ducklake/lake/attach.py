@@ -130,6 +130,29 @@ def attach(
     return stored
 
 
+def attaching(config: LakeConfig) -> list[str]:
+    """Give the statements that attach a lake in a script; no secret is among them.
+
+    A password of PostgreSQL comes from libpq's own places, keys of a store from a secret
+    that is made before.
+    """
+    lines = []
+    if config.storage is not None:
+        kind = config.storage.kind
+        lines.append(f"-- First CREATE SECRET (TYPE {kind}, …); its keys are not here.")
+    options = ", ".join(f"{name} {value}" for name, value in _options(config, read_only=False))
+    alias, schema = identifier(config.alias), identifier(config.schema)
+    if isinstance(config.catalog, FileCatalog):
+        source = _metadata_path(config)
+        if config.data_path is None:
+            options += f", DATA_PATH {literal(config.catalog.default_data_path)}"
+    else:
+        source = f"postgres:{config.catalog.connection_string}"
+    lines.append(f"ATTACH {literal('ducklake:' + source)} AS {alias} ({options});")
+    # Else an overtaken COMMIT would be tried again over what somebody else has changed.
+    return [*lines, f"USE {alias}.{schema};", "SET SESSION ducklake_max_retry_count = 0;"]
+
+
 def use(duck: duckdb.DuckDBPyConnection, config: LakeConfig) -> None:
     """Make the lake and the schema current for one connection."""
     try:

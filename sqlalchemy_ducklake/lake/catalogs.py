@@ -112,6 +112,15 @@ class PostgresCatalog:
         port = f":{self.port}" if self.port else ""
         return f"postgresql://{user}{self.host or ''}{port}/{self.database or ''}"
 
+    @property
+    def connection_string(self) -> str:
+        """Name the database as libpq does, without the password."""
+        return " ".join(
+            f"{name.lower()}={_libpq(value)}"
+            for name, value in self.parameters()
+            if name != "PASSWORD"
+        )
+
     def parameters(self) -> list[tuple[str, str]]:
         """Give the parameters of a DuckDB secret of type ``postgres``."""
         values = {
@@ -126,6 +135,11 @@ class PostgresCatalog:
             "OPTIONS": self.options,
         }
         return [(name, str(value)) for name, value in values.items() if value is not None]
+
+
+def _libpq(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 Catalog = DuckDBCatalog | SQLiteCatalog | PostgresCatalog
