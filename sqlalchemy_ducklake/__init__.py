@@ -25,8 +25,11 @@ from sqlalchemy_ducklake.merge import MergeResult
 from sqlalchemy_ducklake.writer import (
     Delete,
     Upsert,
+    WriteOptions,
+    add_files,
     begin_merge,
     restore,
+    table_writer,
     undo_appends_since,
     write_table,
 )
@@ -56,6 +59,8 @@ __all__ = [
     "Merge",
     "MergeResult",
     "Upsert",
+    "WriteOptions",
+    "add_files",
     "at_snapshot",
     "at_timestamp",
     "begin_merge",
@@ -70,6 +75,7 @@ __all__ = [
     "run_transaction",
     "snapshots",
     "table_changes",
+    "table_writer",
     "undo_appends_since",
     "upsert",
     "versions",

@@ -83,7 +83,8 @@ class Work:
 
     ``marks`` are what the snapshot will say of each table.  ``unmarked`` tells that
     statements ran of which nobody knows what they did to which key, ``changed_catalog``
-    that something was defined, and ``altered`` which tables and views were.
+    that something was defined, and ``altered`` which tables and views were.  ``info`` is
+    what the snapshot of this transaction says, whatever others of the connection do.
     """
 
     guarded: bool = False
@@ -95,6 +96,7 @@ class Work:
     operations: dict[str, None] = field(default_factory=dict)
     marks: dict[str, TableMark] = field(default_factory=dict)
     commit_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    info: CommitInfo | None = None
 
     def note_script(self, script: Script, *, trusted: bool = False) -> None:
         """Remember what a script is about to do, to a table whose key is ``trusted``."""

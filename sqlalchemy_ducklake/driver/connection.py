@@ -24,6 +24,7 @@ from sqlalchemy_ducklake.driver.cursor import Cursor
 from sqlalchemy_ducklake.driver.expected import require_base
 from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.script import Script
+from sqlalchemy_ducklake.driver.settings import HeldSettings
 from sqlalchemy_ducklake.driver.statements import may_delete
 from sqlalchemy_ducklake.driver.trust import Trust
 from sqlalchemy_ducklake.lake.catalogs import SQLiteCatalog
@@ -67,6 +68,8 @@ class Connection:
         self._not_inlining = False
         self._last: commit.Commit | None = None
         self._trust = Trust(session)
+        #: Settings of the engine that something holds for a while.
+        self.settings = HeldSettings(self._duck)
         self.serializable = False
         self.commit_info = CommitInfo()
         self.lock_timeout = DEFAULT_TIMEOUT
@@ -74,6 +77,11 @@ class Connection:
         self._live: weakref.ref[Result] | None = None
         # So that an open result survives the next statement exactly; see driver/result.py.
         self._duck.execute("SET GLOBAL arrow_lossless_conversion = true")
+
+    @property
+    def config(self) -> LakeConfig:
+        """Where the lake is, and how it was opened."""
+        return self._session.config
 
     @property
     def closed(self) -> bool:
@@ -161,7 +169,7 @@ class Connection:
         self._forget_transaction()
         try:
             with self.exclusive() if work.guarded else contextlib.nullcontext():
-                self._last = commit.publish(self._session, work, self.commit_info)
+                self._last = commit.publish(self._session, work, work.info or self.commit_info)
         except BaseException:
             commit.roll_back(self._duck)
             raise
@@ -177,6 +185,11 @@ class Connection:
         self._forget_transaction()
         commit.roll_back(self._duck)
         self._inline(wanted=True)
+        try:
+            self.settings.let_go()
+        except duckdb.Error:
+            self._closed = True
+            self._session.close()
 
     def require_base(self, table: tuple[str, str], base: int | None) -> None:
         """Raise StaleBase if the table (schema and name) changed after snapshot ``base``.

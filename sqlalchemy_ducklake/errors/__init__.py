@@ -10,6 +10,7 @@ says, so no program has to read the message.  The constructor's arguments stay i
     history.py      the past: snapshots and tables that are not there, what cannot be undone
     lake.py         a lake that cannot be opened
     commits.py      a transaction that ends other than well
+    writing.py      batches and files that do not fit a table
     classify.py     for programs that must decide: what kind, and may it be run again?
 """
 
@@ -64,9 +65,11 @@ from sqlalchemy_ducklake.errors.tree import (
     UnknownChange,
     ValueRefused,
 )
+from sqlalchemy_ducklake.errors.writing import BatchRefused, FileRefused, NullsRefused
 
 __all__ = [
     "AmbiguousKeys",
+    "BatchRefused",
     "CardinalityViolation",
     "CatalogTooOld",
     "CheckViolation",
@@ -75,6 +78,7 @@ __all__ = [
     "CommitFailed",
     "DataPathMismatch",
     "ExtensionMissing",
+    "FileRefused",
     "FilesLost",
     "ForeignKeyViolation",
     "ForkedError",
@@ -90,6 +94,7 @@ __all__ = [
     "MalformedTag",
     "NotOnlyAppends",
     "NullKey",
+    "NullsRefused",
     "OptionError",
     "OutcomeUnknown",
     "ParameterError",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -34,7 +34,11 @@ Mode = Literal["append", "replace", "merge"]
 
 
 def write_table(
-    connection: Connection | Session, table: Any, source: Any, mode: Mode = "append"
+    connection: Connection | Session,
+    table: Any,
+    source: Any,
+    mode: Mode = "append",
+    **options: Any,
 ) -> MergeResult:
     """Write the rows of a source into a table or mapped class.
 
@@ -45,7 +49,13 @@ def write_table(
 
     ``source`` is whatever ``merge().using()`` takes.  An equal replace and an empty append
     make no snapshot.
+
+    With options (keywords of :class:`WriteOptions`: sizes, compression, order, …) rows are
+    appended or replaced as :func:`table_writer` does it; then the source may be any
+    iterable of dictionaries, and the connection must have a transaction.
     """
+    if options:
+        return _write_with_options(connection, table, source, mode, options)
     if isinstance(connection, Session):
         connection = connection.connection()
     target = inspect(table).local_table if hasattr(table, "__mapper__") else table
@@ -63,6 +73,23 @@ def write_table(
         work.note_mode(name_of(connection, target), "replace")
         return result
     raise exc.ArgumentError(f"mode is 'append', 'replace' or 'merge', not {mode!r}")
+
+
+def _write_with_options(
+    connection: Connection | Session,
+    table: Any,
+    source: Any,
+    mode: Mode,
+    options: Mapping[str, Any],
+) -> MergeResult:
+    # The writer replaces rows by write_table.
+    from sqlalchemy_ducklake.writer.streaming import table_writer
+
+    if mode == "merge":
+        raise exc.ArgumentError("a merge takes no options of files; upsert() has its own")
+    with table_writer(connection, table, mode, **options) as writer:
+        writer.write(source)
+    return MergeResult(inserted=writer.result.rows, deleted=writer.result.deleted)
 
 
 def _rows(source: Any, target: Table) -> Any:

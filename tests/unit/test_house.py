@@ -19,6 +19,7 @@ OWNERS = {
     "alembic/elements.py",
     "lake/attach.py",
     "dialect/compiler.py",
+    "dialect/evolving.py",
     "dialect/ddl.py",
     "dialect/changes.py",
 }
