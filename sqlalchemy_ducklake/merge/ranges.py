@@ -46,7 +46,7 @@ from sqlalchemy_ducklake.merge.steps import Bare, PlannedStep, SetVariable, cons
 
 #: The count that says whether the target is read range by range.
 RANGES = "ranges"
-_FAR_APART = "far apart"
+_FAR_APART, _MANY_FILES = "far apart", "many files"
 #: At most so many ranges are read, each with a scan of its own.
 _MOST = 8
 _BUCKETS = 1023
@@ -68,11 +68,11 @@ class Ranges:
         sparse = span > func.count() * constant(_MOST)
         far: Select[Any] = select(constant(_FAR_APART), _one_if(sparse))
         yield PlannedStep(far.select_from(self.stage), Step(Role.COUNTS))
-        when = (_FAR_APART,)
+        yield PlannedStep(self._count_files(), Step(Role.COUNTS, when=(_FAR_APART,)))
+        when = (_MANY_FILES,)
         yield PlannedStep(SetVariable(KEY_RANGES, self._ranges()), Step(when=when))
-        used: Select[Any] = select(
-            constant(RANGES), _one_if(_variable(KEY_RANGES).is_not(None))
-        )
+        found = _variable(KEY_RANGES).is_not(None)
+        used: Select[Any] = select(constant(RANGES), _one_if(found))
         yield PlannedStep(used, Step(Role.COUNTS, when=when))
 
     @cached_property
@@ -123,15 +123,17 @@ class Ranges:
         low, high = ranges.c.low, ranges.c.high
         covered = func.sum(self._distance(high, low)) * constant(4)
         narrow = covered < self._distance(func.max(high), func.min(low))
+        found = case((narrow, func.list(func.list_value(low, high))))
+        return select(found).select_from(ranges)
+
+    def _count_files(self) -> Select[Any]:
         files = func.ducklake_table_info(func.current_database()).table_valued(
             "table_name", "file_count", name="info"
         )
-        count = select(func.max(files.c.file_count)).where(
-            files.c.table_name == Bare(literal(self.target.name, String()), String())
-        )
-        worth = count.scalar_subquery() >= constant(_FEWEST_FILES)
-        found = case((and_(narrow, worth), func.list(func.list_value(low, high))))
-        return select(found).select_from(ranges)
+        many = func.max(files.c.file_count) >= constant(_FEWEST_FILES)
+        counted: Select[Any] = select(constant(_MANY_FILES), _one_if(many))
+        own = files.c.table_name == Bare(literal(self.target.name, String()), String())
+        return counted.where(own)
 
     def _buckets(self) -> Subquery:
         staged = self._staged

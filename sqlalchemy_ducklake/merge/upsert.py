@@ -341,6 +341,14 @@ class UpsertPlan:
             return self.effects
         return self.effects.join(self.stage, self.key.matches(self.effects, self.stage))
 
+    @property
+    def _updates(self) -> tuple[FromClause, Condition]:
+        """Give the new values, and which row of the target they belong to."""
+        if self.unconditional and self._narrow and self.where is None and not self.with_kind:
+            # Every row that is there becomes what is staged.
+            return self.stage, self.key.matches(self.target, self.stage)
+        return self._changes, self._becomes("updated")
+
     def _new_value(self, name: str) -> ColumnElement[Any]:
         """Give what an assigned column becomes, in terms of the changes."""
         return self.stage.c[name] if self._narrow else self.effects.c[new_name(name)]
@@ -367,9 +375,9 @@ class UpsertPlan:
                 )
             if self.assignments and self.preserves:
                 values = {name: self._new_value(name) for name in self.assignments}
-                where = and_(self._becomes("updated"), here)
+                changes, where = self._updates
                 yield PlannedStep(
-                    ChangeRows(self.target, values, self._changes, where),
+                    ChangeRows(self.target, values, changes, and_(where, here)),
                     replace(step, when=(f"updated{suffix}",)),
                 )
 

@@ -15,10 +15,18 @@ from pathlib import Path
 # A directory that is run finds what lies inside it; the names here begin one higher.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import bench_insert, bench_merge, bench_reading, bench_recent, bench_update
+from benchmarks import (
+    bench_changes,
+    bench_insert,
+    bench_merge,
+    bench_reading,
+    bench_recent,
+    bench_update,
+)
 from benchmarks.measure import Report
 
 BENCHMARKS: dict[str, Callable[..., Report]] = {
+    "changes": bench_changes.run,
     "insert": bench_insert.run,
     "merge": bench_merge.run,
     "one-row": bench_reading.run_small,
