@@ -13,6 +13,7 @@ Alembic finds this by itself, through the entry point group ``alembic.plugins``.
     fieldops.py     those of them that are about fields and types
     rendering.py    how autogenerate writes them down
     changes.py      what autogenerate sees more, and what is unsafe
+    checking.py     where a lake and a model disagree
     tables.py       a table as a migration sees it, and as it is to be: values
     catalog.py      read such a table from a lake
     elements.py     the statements that Alembic has not
@@ -22,13 +23,21 @@ Alembic finds this by itself, through the entry point group ``alembic.plugins``.
     plugin.py       what Alembic imports by itself
     keyops.py       changes of primary keys and checks, as operations
     revisions.py    one revision is one transaction is one snapshot
+    requirements.py what Alembic's own suite may ask
     refusals.py     the errors of a migration that a lake cannot make
 """
 
 from __future__ import annotations
 
 from sqlalchemy_ducklake.alembic import fieldops, lakeops  # noqa: F401 - op.…_ducklake_…
+from sqlalchemy_ducklake.alembic.checking import Difference, check_metadata
 from sqlalchemy_ducklake.alembic.impl import DuckLakeImpl
 from sqlalchemy_ducklake.alembic.refusals import MigratedMeanwhile, MigrationRefused
 
-__all__ = ["DuckLakeImpl", "MigratedMeanwhile", "MigrationRefused"]
+__all__ = [
+    "Difference",
+    "DuckLakeImpl",
+    "MigratedMeanwhile",
+    "MigrationRefused",
+    "check_metadata",
+]

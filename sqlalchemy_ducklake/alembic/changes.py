@@ -137,7 +137,7 @@ def _step(operation: ops.AlterColumnOp, step: FieldChange) -> MigrateOperation:
     if not step.path:
         # The model may say more of a type than a lake keeps.
         kind = operation.modify_type or kind
-    return PromoteType(table, path, kind, was=was, schema=schema)
+    return PromoteType(table, path, kind, was=was, schema=schema, kw=operation.kw)
 
 
 def _marked(context: AutogenContext, operation: Any) -> Iterator[MigrateOperation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from alembic.operations.base import Operations
@@ -119,7 +120,10 @@ class RenameField(LakeOperation):
 
 @Operations.register_operation("promote_ducklake_type", "promote")
 class PromoteType(LakeOperation):
-    """Widen the type of a column, or of what is inside of one; ``was`` is the type of now."""
+    """Widen the type of a column, or of what is inside of one; ``was`` is the type of now.
+
+    ``kw`` is what Alembic says of the column besides.
+    """
 
     method = "promote_type"
 
@@ -131,11 +135,13 @@ class PromoteType(LakeOperation):
         *,
         was: Type | None = None,
         schema: str | None = None,
+        kw: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         super().__init__(table_name, schema, list(path), kind)
         self.path = list(path)
         self.kind = kind
         self.was = was
+        self.kw = kw
 
     @classmethod
     def promote(

@@ -123,10 +123,14 @@ class RevisionRun(StoredTables):
         """Give the lines that attach the lake; secrets are never among them."""
         from alembic import context as environment
 
-        url = self.context_opts.get(URL_OPTION)
-        with contextlib.suppress(NameError):
-            url = url or environment.config.get_main_option("sqlalchemy.url")
-        if url is None or make_url(url).get_backend_name() != self.__dialect__:
+        try:
+            config = environment.get_context().config
+        except NameError:
+            return []  # nobody runs an env.py
+        url = self.context_opts.get(URL_OPTION) or (
+            config and config.get_main_option("sqlalchemy.url")
+        )
+        if not url or make_url(url).get_backend_name() != self.__dialect__:
             return [f"-- Attach the lake here; context.configure({URL_OPTION}=…) writes it."]
         return attaching(config_from_url(make_url(url)))
 

@@ -339,7 +339,10 @@ def test_what_one_migration_changes_of_a_layout_it_knows_itself(lake: Engine) ->
     assert options_of(lake) == {"ducklake_sort_by": ["upper(word) DESC", "id"]}
 
 
-NUMBER: Any = sa.Column("n", sa.Integer, server_default="1", nullable=False)
+def number_column() -> Any:
+    return sa.Column("n", sa.Integer, server_default="1", nullable=False)
+
+
 WRITES: list[Callable[[Op], object]] = [
     lambda op: op.rewrite_ducklake_data("t"),
     lambda op: op.execute("INSERT INTO main.T SELECT * FROM t"),
