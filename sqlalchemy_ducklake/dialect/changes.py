@@ -18,7 +18,8 @@ from sqlalchemy.sql.selectable import Select
 from sqlalchemy.sql.visitors import iterate
 
 from sqlalchemy_ducklake.dialect.returning import Copied
-from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
+from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler
+from sqlalchemy_ducklake.dialect.shell import TextStep
 from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, Role, Step
 from sqlalchemy_ducklake.merge import rows, staging
 from sqlalchemy_ducklake.merge.checks import Key, keys_of, primary_key_of

@@ -32,12 +32,12 @@ from sqlalchemy_ducklake.merge.constraints import (
 from sqlalchemy_ducklake.merge.steps import Bare, PlannedStep
 
 OPTION = "enforce_constraints"
-_FLAGS = {"none": (), "keys": (ENFORCE_KEYS,), "all": (ENFORCE_KEYS, ENFORCE_ALL)}
+LEVELS = {"none": (), "keys": (ENFORCE_KEYS,), "all": (ENFORCE_KEYS, ENFORCE_ALL)}
 
 
 def checked_level(level: Any) -> str:
     """Give a level of enforcement back; raises ArgumentError for anything else."""
-    if isinstance(level, str) and level in _FLAGS:
+    if isinstance(level, str) and level in LEVELS:
         return level
     raise exc.ArgumentError(f"{OPTION} is {level!r}; it must be 'keys', 'all' or 'none'")
 
@@ -47,7 +47,7 @@ def enforced(script: Script, level: str) -> Script:
     checks = level == "all" and any(ENFORCE_ALL in step.when for step in script.steps)
     return replace(
         script,
-        flags=_FLAGS[level],
+        flags=LEVELS[level],
         # Who looked at other rows must not be overtaken by those who change them.
         guarded=script.guarded or checks,
         validated_key=() if level == "none" else script.validated_key,

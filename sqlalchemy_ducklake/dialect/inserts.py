@@ -20,7 +20,8 @@ from sqlalchemy_ducklake.constructs.insert import OnConflict
 from sqlalchemy_ducklake.dialect.computed import computed_columns
 from sqlalchemy_ducklake.dialect.conflicts import ignores_any_key, parameters_of, upsert_plan
 from sqlalchemy_ducklake.dialect.constraints import only_if_all
-from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
+from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler
+from sqlalchemy_ducklake.dialect.shell import TextStep
 from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, Role, Step
 from sqlalchemy_ducklake.merge import staging
 from sqlalchemy_ducklake.merge.checks import Key, keys_of
@@ -113,6 +114,7 @@ class InsertCompiler(ScriptCompiler):
             plan = upsert_plan(
                 conflict, given.target, stage, given.stored, given.allocated, single=single
             )
+            plan = replace(plan, whole=bool(self.written_out))
         computed = self.compute_staged(given.target, stage)
         plan = replace(plan, computed=computed, constraints=constraints)
         filled = [*self.planned([made]), (self._fill(stage, given, binds), Step())]
@@ -222,7 +224,7 @@ class InsertCompiler(ScriptCompiler):
         self, stage: TableClause, given: Given, binds: Mapping[str, BindParameter[Any]]
     ) -> str:
         """INSERT INTO <stage> (<columns>, <sequence>, <first>) <the given rows>."""
-        extra = [self.process(bind) for bind in binds.values()]
+        extra = [self.process(bind, **self.written_out or {}) for bind in binds.values()]
         defaults = [*(text for _, text in given.defaults), *extra]
         columns = [*given.columns, *(column for column, _ in given.defaults)]
         names = [*(column.name for column in columns), *binds]

@@ -13,7 +13,8 @@ from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.schema import Column, Table
 
 from sqlalchemy_ducklake.constructs.merge import NOT_MATCHED, Merge
-from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler, TextStep
+from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler
+from sqlalchemy_ducklake.dialect.shell import TextStep
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.merge.changes import ChangesPlan
 from sqlalchemy_ducklake.merge.checks import keys_of, primary_key_of
@@ -78,6 +79,7 @@ class MergeCompiler(ScriptCompiler):
             unconditional=statement.is_unconditional,
             preserves=statement.keeps_row_ids,
             constraints=self.constraints_of(target),
+            whole=bool(self.written_out),
         )
 
     def _plan(self, statement: Merge) -> MergePlan:

@@ -33,13 +33,12 @@ from sqlalchemy_ducklake.dialect.arrowtypes import arrow_type
 from sqlalchemy_ducklake.dialect.computed import ComputedCompiler
 from sqlalchemy_ducklake.dialect.constraints import ConstraintCompiler
 from sqlalchemy_ducklake.dialect.returning import ReturningCompiler
+from sqlalchemy_ducklake.dialect.shell import TextStep, straight
 from sqlalchemy_ducklake.dialect.types import duckdb_type
 from sqlalchemy_ducklake.driver.script import Parameter, Script, Source, Step
 from sqlalchemy_ducklake.merge import staging
 from sqlalchemy_ducklake.merge.checks import primary_key_of
 from sqlalchemy_ducklake.merge.steps import PlannedStep
-
-TextStep = tuple[str, Step]
 
 
 class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
@@ -53,6 +52,8 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
     #: Whether parameter sets have to act one after another.
     sequential = False
     _in_batch = False
+    #: What says that values are written out, for all that is compiled; None at first.
+    written_out: Mapping[str, Any] | None = None
     # Parameters that are tables: the name in the steps, by the name of the parameter.
     _source_names: Mapping[str, str] = MappingProxyType({})
     # The table whose columns give the types of such data.
@@ -78,6 +79,12 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
             sequential=self.sequential,
             **self._about,
         )
+
+    def process(self, obj: Any, **kw: Any) -> str:
+        """Compile an element; the first is the statement itself."""
+        if self.written_out is None:
+            self.written_out = {"literal_binds": True} if kw.get("literal_binds") else {}
+        return str(super().process(obj, **kw))
 
     def visit_ducklake_batch(self, batch: Batch, **kw: Any) -> str:
         """Write data of the program as the table that the driver registers it as."""
@@ -130,7 +137,7 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
         Its subqueries may speak of the tables that it stands ``within``.
         """
         with self.only_within(*within):
-            return self.process(element)
+            return self.process(element, **self.written_out or {})
 
     @contextlib.contextmanager
     def only_within(self, *tables: FromClause) -> Iterator[None]:
@@ -151,6 +158,8 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
         self, steps: Sequence[TextStep], *, rowcount: Sequence[str], guarded: bool = True
     ) -> str:
         """Join the steps into the compiled string, and remember what they are for."""
+        if self.written_out:
+            steps = list(straight(steps, cast("Any", self.dialect).enforce_constraints))
         self._steps = tuple(step for _, step in steps)
         self._rowcount, self._guarded = tuple(rowcount), guarded
         return ";\n".join(text for text, _ in steps)

@@ -54,6 +54,7 @@ class ChangesPlan:
     compared: tuple[str, ...] | None
     unconditional: bool
     preserves: bool = True
+    whole: bool = False
     constraints: Constraints = UNCONSTRAINED
 
     def steps(self) -> Iterator[PlannedStep]:
@@ -100,6 +101,7 @@ class ChangesPlan:
             compared=self.compared,
             unconditional=self.unconditional,
             preserves=self.preserves,
+            whole=self.whole,
             with_kind=self._with_kind,
             constraints=self.constraints,
         )

@@ -89,7 +89,8 @@ class UpsertPlan:
     ``assignments`` is what an existing row takes (by column name, in terms of the target
     and of ``excluded``; None: DO NOTHING), ``where`` the guard of that.  ``columns`` are
     the ones a new row gets.  Where complete rows are staged a changed row need not keep its
-    row id: unless the plan ``preserves`` them, it is deleted and inserted.
+    row id: unless the plan ``preserves`` them, it is deleted and inserted.  With ``whole``
+    the target is never read in ranges.
     """
 
     target: FromClause
@@ -106,6 +107,7 @@ class UpsertPlan:
     compared: Sequence[str] | None = None
     unconditional: bool = False
     preserves: bool = True
+    whole: bool = False
     with_kind: bool = False
     computed: Sequence[PlannedStep] = ()
     constraints: Constraints = UNCONSTRAINED
@@ -192,7 +194,7 @@ class UpsertPlan:
     @cached_property
     def ranges(self) -> Ranges | None:
         """Give the ranges of keys that are read, None if it is always the whole target."""
-        if self.single or not self.last_row_decides:
+        if self.single or self.whole or not self.last_row_decides:
             return None
         return ranges_of(self.target, self.key, self.stage)
 
