@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bench_insert, bench_merge, bench_reading, bench_recent, bench_update
+from benchmarks import (
+    bench_changes,
+    bench_insert,
+    bench_merge,
+    bench_orm,
+    bench_peers,
+    bench_reading,
+    bench_recent,
+    bench_update,
+)
 from benchmarks.measure import Report
 from sqlalchemy_ducklake import MergeResult
 
@@ -67,11 +76,39 @@ def test_one_row_is_read_many_times(tmp_path: Path) -> None:
     assert [report.facts[name] for name in report.times] == ["1 row"] * 3
 
 
+def test_every_way_to_merge_arrow_data_does_the_same(tmp_path: Path) -> None:
+    sizes = bench_merge.Sizes(target=5000, changes=1000)
+    facts = bench_changes.run(tmp_path, sizes, runs=1).facts
+    merged = {name: fact for name, fact in facts.items() if "snapshots" not in name}
+    assert merged.pop("Arrow again") == MergeResult(unchanged=1000)
+    assert set(merged.values()) == {MergeResult(inserted=500, updated=500)}
+    assert [fact for name, fact in facts.items() if "snapshots" in name] == [1, 0, 1, 1, 1, 1]
+
+
+def test_objects_that_changed_are_flushed(tmp_path: Path) -> None:
+    report = bench_orm.run(tmp_path, size=50, target=1000, runs=1)
+    assert report.facts["rows that the flush changed"] == 50
+    assert list(report.times) == [
+        "unit of work alone",
+        "one merge from Arrow",
+        "flush and commit",
+    ]
+
+
+def test_peers_that_are_not_installed_are_named(tmp_path: Path) -> None:
+    sizes = bench_merge.Sizes(target=2000, changes=200)
+    report = bench_peers.run(tmp_path, sizes, runs=1)
+    for name in ("delta-rs", "PyIceberg"):
+        done: object = {"inserted": 100, "updated": 100}
+        assert report.facts[name] in ("not installed", done)
+        assert (name in report.times) is (report.facts[name] == done)
+
+
 def test_the_benchmarks_are_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(Path(__file__).parent), "--help"]
     help_text = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "insert, merge, one-row, reading, recent, update" in " ".join(
+    assert "changes, insert, merge, orm, one-row, peers, reading, recent, update" in " ".join(
         help_text.stdout.split()
     )
