@@ -12,7 +12,8 @@ rooms, from the ground up:
     merge                          plans: how a keyed write becomes steps
     dialect                        SQLAlchemy meets DuckLake
     snapshots                      reading history: snapshots, versions, diff
-    writer · alembic               whole batches: begin_merge, write_table; migrations
+    writer · maintenance           whole batches, files of any number; upkeep
+    alembic · cli                  migrations; python -m sqlalchemy_ducklake
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sqlalchemy_ducklake import errors
 from sqlalchemy_ducklake.dialect.execution import merge_result
 from sqlalchemy_ducklake.dialect.transactions import run_transaction
 from sqlalchemy_ducklake.driver.commit import CommitInfo as Commit
+from sqlalchemy_ducklake.maintenance import Policy, describe, maintain
 from sqlalchemy_ducklake.merge import MergeResult
 from sqlalchemy_ducklake.writer import (
     Delete,
@@ -58,6 +60,7 @@ __all__ = [
     "Insert",
     "Merge",
     "MergeResult",
+    "Policy",
     "Upsert",
     "WriteOptions",
     "add_files",
@@ -65,9 +68,11 @@ __all__ = [
     "at_timestamp",
     "begin_merge",
     "delete_keys",
+    "describe",
     "diff",
     "errors",
     "insert",
+    "maintain",
     "merge",
     "merge_action",
     "merge_result",

@@ -18,18 +18,22 @@ _AGAIN = frozenset({Kind.CONFLICT, Kind.ABORTED})
 
 
 def run_transaction(
-    engine: Engine, function: Callable[[Connection], _Result], *, retries: int = 8
+    engine: Engine,
+    function: Callable[[Connection], _Result],
+    *,
+    retries: int = 8,
+    alone: bool = False,
 ) -> _Result:
     """Run ``function(connection)`` in a transaction, and again after a conflict.
 
-    From the second try on the lock of the lake is held from the beginning, so that the
-    writers of this package let it through.  The function may run several times, so it
-    must do nothing but use the connection; its result is given back.  What it raises ends
-    the transaction and is raised.
+    From the second try on (with ``alone`` from the first) the lock of the lake is held from
+    the beginning, so that the writers of this package let it through.  The function may run
+    several times, so it must do nothing but use the connection; its result is given back.
+    What it raises ends the transaction and is raised.
     """
     for number in range(retries):
         try:
-            return _run(engine, function, alone=number > 0)
+            return _run(engine, function, alone=alone or number > 0)
         except DBAPIError as error:
             meaning = classify(error)
             if meaning.kind not in _AGAIN or not meaning.retry:
