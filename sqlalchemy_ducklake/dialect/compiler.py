@@ -271,10 +271,13 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler, HistoryCom
         return f"UPDATE {table} SET {values} FROM {source} WHERE {where}"
 
     def visit_ducklake_remove_rows(self, step: steps.RemoveRows, **kw: Any) -> str:
-        """DELETE FROM <table> WHERE <where>."""
-        table = self.preparer.format_table(step.table)
-        with self.only_within(step.table):
-            return f"DELETE FROM {table} WHERE {self.process(step.where, **kw)}"
+        """DELETE FROM <table> [USING <source>] WHERE <where>."""
+        table, within, using = self.preparer.format_table(step.table), [step.table], ""
+        if step.source is not None:
+            within.append(step.source)
+            using = f" USING {self.process(step.source, asfrom=True, **kw)}"
+        with self.only_within(*within):
+            return f"DELETE FROM {table}{using} WHERE {self.process(step.where, **kw)}"
 
 
 def _qualifies(select: GenerativeSelect) -> bool:

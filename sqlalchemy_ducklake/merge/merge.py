@@ -355,7 +355,7 @@ class MergePlan:
             replaced=is_in(effects, updated) if new else None,
         )
 
-    def _here(self, effect: str) -> ColumnElement[bool]:
+    def _here(self, *which: str) -> ColumnElement[bool]:
         effects = self.effects
         found = [
             _stored(self.target, each.name) == effects.c[each.name] for each in self.located
@@ -363,15 +363,14 @@ class MergePlan:
         return and_(
             *found,
             row_id(self.target) == effects.c[ROW_ID],
-            effects.c[EFFECT] == constant(effect),
+            effects.c[EFFECT].in_([constant(each) for each in which]),
         )
 
     def _change(self) -> Iterator[PlannedStep]:
         """Delete, update and insert; or with new row ids delete and insert."""
         removed = ("deleted",) if self.preserves else ("deleted", "updated")
-        here = or_(*map(self._here, removed))
-        gone = exists(constant(1)).where(here).select_from(self.effects)
-        yield PlannedStep(RemoveRows(self.target, gone), Step(when=removed))
+        gone = self._here(*removed)
+        yield PlannedStep(RemoveRows(self.target, gone, self.effects), Step(when=removed))
         if self.assigned and self.preserves:
             values = {name: self.effects.c[new_name(name)] for name in self.assigned}
             statement = ChangeRows(self.target, values, self.effects, self._here("updated"))

@@ -195,6 +195,5 @@ class RowsPlan:
 
     def delete(self) -> PlannedStep:
         """Delete the rows."""
-        there = exists(constant(1)).where(self.matches())
         step = Step(Role.COUNT, "deleted", when=(MATCHED,))
-        return PlannedStep(RemoveRows(self.target, there.select_from(self.stage)), step)
+        return PlannedStep(RemoveRows(self.target, self.matches(), self.stage), step)

@@ -78,13 +78,20 @@ class ChangeRows(ClauseElement):
 
 
 class RemoveRows(ClauseElement):
-    """DELETE FROM <table> WHERE <where>."""
+    """DELETE FROM <table> [USING <source>] WHERE <where>.
+
+    A row that ``source`` speaks of is found by a join: the engine prunes the files of a
+    join by its keys, and reads all of them for EXISTS (measured).
+    """
 
     __visit_name__ = "ducklake_remove_rows"
 
-    def __init__(self, table: FromClause, where: ColumnElement[bool]) -> None:
+    def __init__(
+        self, table: FromClause, where: ColumnElement[bool], source: FromClause | None = None
+    ) -> None:
         self.table = table
         self.where = where
+        self.source = source
 
 
 class Bare(ColumnElement[Any]):

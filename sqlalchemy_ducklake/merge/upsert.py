@@ -370,9 +370,9 @@ class UpsertPlan:
         removed += [] if self.preserves else ["updated"]
         for suffix, here, step in roads:
             if removed:
-                gone = exists(constant(1)).where(self._becomes(*removed))
+                gone = and_(self._becomes(*removed), here)
                 yield PlannedStep(
-                    RemoveRows(self.target, and_(gone, here)),
+                    RemoveRows(self.target, gone, self.effects),
                     replace(step, when=tuple(f"{each}{suffix}" for each in removed)),
                 )
             if self.assignments and self.preserves:
