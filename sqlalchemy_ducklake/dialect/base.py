@@ -30,7 +30,7 @@ from sqlalchemy_ducklake.dialect.commits import COMMIT, CommitCharacteristic
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
 from sqlalchemy_ducklake.dialect.constraints import OPTION, checked_level
 from sqlalchemy_ducklake.dialect.ddl import DuckLakeDDLCompiler
-from sqlalchemy_ducklake.dialect.execution import DuckLakeExecutionContext
+from sqlalchemy_ducklake.dialect.execution import DuckLakeExecutionContext, name_step
 from sqlalchemy_ducklake.dialect.history import listen
 from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
 from sqlalchemy_ducklake.dialect.lateoptions import LateOptions
@@ -115,6 +115,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         self.alias = "lake"
         self.metadata_schema: str | None = None
         self._hold: Hold | None = None
+        event.listen(self, "handle_error", name_step)
         self.late_options = LateOptions(self)
 
     @classmethod

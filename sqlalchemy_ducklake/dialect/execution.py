@@ -9,7 +9,7 @@ from typing import Any, cast
 from sqlalchemy import exc
 from sqlalchemy.engine import CursorResult, Result
 from sqlalchemy.engine.default import DefaultExecutionContext
-from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy.engine.interfaces import DBAPICursor, ExceptionContext
 
 from sqlalchemy_ducklake.dialect import constraints
 from sqlalchemy_ducklake.dialect.ddl import MISSING
@@ -121,6 +121,13 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
             # With autocommit the statement is committed by now.
             committed = not writer.in_transaction
             self._commit_id = writer.last_commit_id if committed else writer.work.commit_id
+
+
+def name_step(context: ExceptionContext) -> None:
+    """Let the error of a script show the step that failed, not all of its text."""
+    step = getattr(getattr(context.execution_context, "cursor", None), "failed_step", None)
+    if step and isinstance(context.sqlalchemy_exception, exc.StatementError):
+        context.sqlalchemy_exception.statement = step
 
 
 def merge_result(result: Result[Any]) -> MergeResult:

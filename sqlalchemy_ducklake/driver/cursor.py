@@ -46,7 +46,7 @@ class Cursor:
     """A PEP 249 cursor; it owns its result whatever its connection does next.
 
     ``description`` may be assigned (BI tools do).  ``counts`` holds what a script
-    counted, by name.
+    counted, by name, ``failed_step`` the text of the step at which one failed.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -56,6 +56,7 @@ class Cursor:
         self.rowcount = -1
         self.lastrowid: Any = None
         self.counts: dict[str, int] = {}
+        self.failed_step: str | None = None
         self._result: Result | None = None
         self._closed = False
 
@@ -209,6 +210,7 @@ class Cursor:
         self._check_open()
         self._result, self.description = None, None
         self.rowcount, self.lastrowid, self.counts = -1, None, {}
+        self.failed_step = None
         return self.connection.duck.extract_statements(operation)
 
     def _run_one(self, statement: duckdb.Statement, parameters: Parameters) -> None:
@@ -328,7 +330,11 @@ class Cursor:
         self, statements: Sequence[duckdb.Statement], script: Script, values: Mapping[str, Any]
     ) -> None:
         run = ScriptRun(self.connection, statements, script)
-        run.run(values)
+        try:
+            run.run(values)
+        except BaseException:
+            self.failed_step = run.step
+            raise
         self.counts, self.rowcount = run.outcome.counts, run.rowcount
         if run.rows is not None:
             self._result, self.description = run.rows, run.rows.description

@@ -24,6 +24,8 @@ class ScriptRun:
     ) -> None:
         self.outcome = Outcome()
         self.rows: Result | None = None
+        #: The step that runs, or ran last: its text, and its place among how many.
+        self.step = ""
         self._connection = connection
         self._script = script
         self._steps = list(zip(statements, script.steps, strict=True))
@@ -70,6 +72,8 @@ class ScriptRun:
     def _run_step(
         self, statement: duckdb.Statement, step: Step, values: Mapping[str, Any]
     ) -> None:
+        place = [each for each, _ in self._steps].index(statement) + 1
+        self.step = f"{statement.query.strip()} -- step {place} of {len(self._steps)}"
         names = statement.named_parameters
         if self._script.defines:
             self._connection.work.note_statement(statement)

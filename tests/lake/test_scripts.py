@@ -23,6 +23,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.exc import IntegrityError
 
 from sqlalchemy_ducklake import driver, insert, merge
 
@@ -124,3 +125,16 @@ def test_a_statement_reads_as_what_it_does() -> None:
     assert "ON CONFLICT" in text or "INSERT INTO t" in text
     combined = merge(t).using(news).when_matched_delete(where=news.c.price > 3)
     assert "DELETE FROM t" in str(combined)
+
+
+def test_the_error_of_a_script_shows_the_step_that_failed(engine: Engine) -> None:
+    table = Table("keyed", MetaData(), Column("id", Integer, primary_key=True))
+    table.create(engine)
+    with engine.begin() as connection:
+        connection.execute(insert(table), [{"id": 1}])
+        with pytest.raises(IntegrityError) as caught:
+            connection.execute(insert(table), [{"id": 1}])
+    message = str(caught.value)
+    assert "violations" in message
+    assert "-- step " in message
+    assert "INSERT INTO keyed" not in message
