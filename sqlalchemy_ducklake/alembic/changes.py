@@ -5,13 +5,14 @@ A change is unsafe if values are lost by it, or if the rows may refuse it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from alembic.autogenerate.api import AutogenContext
 from alembic.operations import ops
 from alembic.operations.ops import MigrateOperation
-from sqlalchemy import Table
+from sqlalchemy import CheckConstraint, Constraint, Table
+from sqlalchemy.sql.compiler import DDLCompiler
 
 from sqlalchemy_ducklake.alembic import nested, widening
 from sqlalchemy_ducklake.alembic.fieldops import AddField, DropField, NarrowType, PromoteType
@@ -66,21 +67,34 @@ def check_changes(
 ) -> Iterator[MigrateOperation]:
     """Give what makes the checks of a table those of its model."""
     impl: Any = context.migration_context.impl
-    old = _by_sense(tags.constraints_of(there, impl.compiler).checks)
-    new = _by_sense(tags.constraints_of(wanted, impl.compiler).checks)
+    old, new = _checks_of(there, impl.compiler), _checks_of(wanted, impl.compiler)
     for sense in old.keys() - new.keys():
         yield drop_check(old[sense], wanted)
     for sense in new.keys() - old.keys():
         yield create_check(new[sense], wanted)
 
 
-def _by_sense(checks: Iterable[Check]) -> dict[tuple[str | None, str], Check]:
-    return {(one.name, normal(one.sqltext)): one for one in checks}
+def _checks_of(table: Table, compiler: DDLCompiler) -> dict[tuple[str | None, str], Check]:
+    """Return the checks of a table by name and sense, however they are written."""
+    # A foreign key may refer to a table that nobody has read.
+    others = [*table.indexes, *(one for one in table.constraints if not _is_check(one))]
+    said = tags.constraints_of(table, compiler, without=others)
+    return {(one.name, normal(one.sqltext)): one for one in said.checks}
+
+
+def _is_check(constraint: Constraint) -> bool:
+    return isinstance(constraint, CheckConstraint)
 
 
 def finish(context: AutogenContext, operations: ops.OpContainer) -> None:
-    """Write layouts as texts, change types field by field, and mark what is unsafe."""
+    """Write layouts as texts, change types field by field, and mark what is unsafe.
+
+    Tables are dropped last, when nothing refers to them any more.
+    """
     finished: list[MigrateOperation] = []
+    drops = [one for one in operations.ops if isinstance(one, ops.DropTableOp)]
+    others = [one for one in operations.ops if one not in drops]
+    operations.ops = [*others, *_children_first(context, drops)]
     for operation in operations.ops:
         if isinstance(operation, ops.ModifyTableOps):
             changed = [one for each in operation.ops for one in _typed(context, each)]
@@ -91,6 +105,34 @@ def finish(context: AutogenContext, operations: ops.OpContainer) -> None:
             _write_layout(context, operation)
         finished.extend(_marked(context, operation))
     operations.ops = finished
+
+
+def _children_first(
+    context: AutogenContext, drops: list[ops.DropTableOp]
+) -> Iterator[ops.DropTableOp]:
+    """Put tables that refer to others before them, as far as there is such an order."""
+    left = {id(one): (one, _parents(context, one)) for one in drops}
+    while left:
+        named = {key: parents for key, (_, parents) in left.items()}
+        free = [
+            key
+            for key, (one, _) in left.items()
+            if not any(_place(one) in named[other] for other in named.keys() - {key})
+        ]
+        for key in free or list(left):
+            yield left.pop(key)[0]
+
+
+def _place(operation: ops.DropTableOp) -> tuple[str | None, str]:
+    return operation.schema, str(operation.table_name)
+
+
+def _parents(
+    context: AutogenContext, operation: ops.DropTableOp
+) -> set[tuple[str | None, str]]:
+    table = operation.to_table(context.migration_context)
+    referred = (key.referred_table for key in table.foreign_key_constraints)
+    return {(one.schema, str(one.name)) for one in referred}
 
 
 def _write_layout(context: AutogenContext, operation: ops.CreateTableOp) -> None:

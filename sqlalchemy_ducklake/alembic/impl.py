@@ -114,12 +114,12 @@ class DuckLakeImpl(RevisionRun, FieldOperations):
         name = tags.name_of(const, self.compiler)
         is_key = name is not None and name == before.key.name
         if isinstance(const, schema.PrimaryKeyConstraint) or is_key:
-            self._refuse_referred(before, before.key.columns)
+            self._refuse_last_key(before, before.key.columns)
             self._drop_primary_key(before, name)
             return
         for unique in before.constraints.unique:
             if name is not None and unique.name == name:
-                self._refuse_referred(before, unique.columns)
+                self._refuse_last_key(before, unique.columns)
         self._break(before, name, _PARTS.get(type(const), _ANY), **kw)
 
     def create_index(self, index: schema.Index, **kw: Any) -> None:
@@ -174,6 +174,12 @@ class DuckLakeImpl(RevisionRun, FieldOperations):
         if old.inside or new.inside:
             return not nested.same(old, new)
         return bool(super().compare_type(inspector_column, metadata_column))
+
+    def _refuse_last_key(self, table: LakeTable, columns: tuple[str, ...]) -> None:
+        """Refuse to drop the only key over columns to which a foreign key refers."""
+        keys = [table.key.columns, *(one.columns for one in table.constraints.unique_keys())]
+        if sum(set(key) == set(columns) for key in keys) <= 1:
+            self._refuse_referred(table, columns)
 
     def _refuse_referred(self, table: LakeTable, columns: tuple[str, ...]) -> None:
         """Refuse to drop what foreign keys of other tables refer to."""

@@ -11,23 +11,56 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import func, update
+from sqlalchemy import func, text, update
+from sqlalchemy.engine import CursorResult
 
 from sqlalchemy_ducklake.alembic import audits
 from sqlalchemy_ducklake.alembic.elements import AlterPartitioning, AlterSorting, CallLake
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
 from sqlalchemy_ducklake.alembic.stored import StoredTables
 from sqlalchemy_ducklake.alembic.tables import LakeTable
+from sqlalchemy_ducklake.alembic.writes import writes
 from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
-from sqlalchemy_ducklake.dialect.layout import Layout, partition_keys, sort_keys
+from sqlalchemy_ducklake.dialect.layout import (
+    BUCKET,
+    Layout,
+    PartitionKey,
+    partition_keys,
+    sort_keys,
+)
 from sqlalchemy_ducklake.dialect.options import default_of, normal_option, sendable
 from sqlalchemy_ducklake.dialect.reflection.layouts import FoundLayout
 from sqlalchemy_ducklake.dialect.reflection.typenames import sql_type
 from sqlalchemy_ducklake.dialect.texts import references_in
 
+_INLINING = "ducklake_default_data_inlining_row_limit"
+
 
 class LayoutOperations(StoredTables):
     """What a migration does to the layout of a table."""
+
+    def _exec(self, construct: Any, *args: Any, **kw: Any) -> CursorResult[Any] | None:
+        """Execute a statement; what writes a table must not do so right after a reset.
+
+        After RESET PARTITIONED BY an INSERT or UPDATE in the same transaction ends the whole
+        DuckDB instance ("Attempted to access index 0 within vector of size 0", 1.5.5).  So
+        for the time of the statement the table has one partition, and nothing stays in the
+        catalog, where it would keep the table from being reset again.
+        """
+        for schema, name in self.memory.unpartitioned:
+            if writes(construct, schema, name, self.real_schema(None)):
+                table = self.table(name, schema)
+                self._partition(table, (_one_bucket(table),))
+                super()._exec(text(f"SET SESSION {_INLINING} = 0"))
+                result = super()._exec(construct, *args, **kw)
+                super()._exec(text(f"RESET SESSION {_INLINING}"))
+                self._partition(table, ())
+                return result
+        return super()._exec(construct, *args, **kw)
+
+    def _partition(self, table: LakeTable, keys: tuple[PartitionKey, ...]) -> None:
+        element = AlterPartitioning(table.name, table.schema, Layout(partition_by=keys))
+        self.alter(table, element)
 
     def layout(self, table: LakeTable) -> Layout:
         """Return the layout of a table as it is now, changed by this transaction or not."""
@@ -42,9 +75,11 @@ class LayoutOperations(StoredTables):
         types = {one.name: sql_type(one.type) for one in table.columns.values()}
         found = partition_keys(keys, types, self.compiler, f"table {table.name!r}")
         layout = replace(self.layout(table), partition_by=found)
-        self.alter(table, AlterPartitioning(table.name, schema, layout))
+        self._partition(table, found)
         self.remember_layout(table, layout)
-        if not found:
+        if found:
+            self.memory.unpartitioned.discard((table.schema, table.name))
+        else:
             self.memory.unpartitioned.add((table.schema, table.name))
 
     def set_sorting(self, name: str, keys: Sequence[Any], schema: str | None) -> None:
@@ -145,6 +180,19 @@ class LayoutOperations(StoredTables):
                 "set it to the value that is wanted",
             )
         return kept
+
+
+def _one_bucket(table: LakeTable) -> PartitionKey:
+    """Return a key by which all rows of a table are in one partition."""
+    for column in table.columns.values():
+        if not column.type.inside:
+            return PartitionKey(column.name, BUCKET, 1)
+    raise MigrationRefused(
+        table.name,
+        "this transaction has reset its partitions, and cannot write its rows, which have "
+        "nothing but fields",
+        "reset them in a revision of their own",
+    )
 
 
 def set_options(late: TableOptions) -> list[CallLake]:

@@ -22,7 +22,6 @@ from sqlalchemy_ducklake.alembic import catalog
 from sqlalchemy_ducklake.alembic.elements import StoreComment
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
 from sqlalchemy_ducklake.alembic.tables import LakeTable
-from sqlalchemy_ducklake.alembic.writes import writes
 from sqlalchemy_ducklake.dialect.base import DuckLakeDialect
 from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
 from sqlalchemy_ducklake.dialect.layout import Layout
@@ -35,7 +34,7 @@ _Place = tuple[str, str]
 class Memory:
     """What a transaction did to layouts, which nobody tells before it is committed.
 
-    ``unpartitioned`` are tables that are partitioned no more, and so must not be written.
+    ``unpartitioned`` are tables that were partitioned before, and are no more.
     """
 
     laid_out: dict[_Place, Layout] = field(default_factory=dict)
@@ -81,20 +80,8 @@ class StoredTables(DefaultImpl):
         return _memories.setdefault(transaction, Memory())
 
     def _exec(self, construct: Any, *args: Any, **kw: Any) -> CursorResult[Any] | None:
-        """Execute a statement, or write it down, unless it would end the engine.
-
-        After RESET PARTITIONED BY every INSERT or UPDATE of the same transaction ends the
-        whole DuckDB instance ("Attempted to access index 0 within vector of size 0", 1.5.5).
-        """
+        """Execute a statement, or write it down, if it is still the turn of this run."""
         self.check_turn()
-        for schema, name in () if self.as_sql else self.memory.unpartitioned:
-            if writes(construct, schema, name, self.real_schema(None)):
-                raise MigrationRefused(
-                    name,
-                    "this transaction has reset its partitions, and DuckLake cannot write its "
-                    "rows before that is committed",
-                    "reset them in a revision of their own",
-                )
         return super()._exec(construct, *args, **kw)
 
     def alter(self, table: LakeTable, element: DDLElement) -> None:
