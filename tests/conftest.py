@@ -5,4 +5,5 @@ pytest_plugins = [
     "fixtures.lakes",
     "fixtures.migrations",
     "fixtures.properties",
+    "fixtures.stores",
 ]

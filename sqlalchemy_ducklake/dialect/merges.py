@@ -12,7 +12,7 @@ from sqlalchemy import exc, literal_column
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.schema import Column, Table
 
-from sqlalchemy_ducklake.constructs.merge import NOT_MATCHED, Merge
+from sqlalchemy_ducklake.constructs.merge import Merge
 from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler
 from sqlalchemy_ducklake.dialect.shell import TextStep
 from sqlalchemy_ducklake.driver.script import Role, Step
@@ -178,7 +178,7 @@ def _refuse_unknown_columns(plan: MergePlan) -> None:
                 f"target and source of the merge into {plan.target} have no column in common "
                 f"for WHEN {arm.when.upper()} {arm.action.upper()}"
             )
-    if any(arm.when == NOT_MATCHED for arm in plan.arms):
+    if any(arm.action == "insert" for arm in plan.arms):
         _refuse_missing_keys(plan)
 
 
