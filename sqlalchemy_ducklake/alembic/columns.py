@@ -72,8 +72,7 @@ class ColumnOperations(LayoutOperations):
         except exc.NotSupportedError as error:
             raise _no_expression(before, new.name) from error
         stored = before.with_column(replace(new, comment=None))
-        if not self.as_sql:
-            audits.require_new(self.lake, before, after)
+        audits.require_new(self.ask, before, after)
         if not new.nullable:
             self.set_not_null(stored, new.name)
         self.settle(stored, after)
@@ -188,8 +187,8 @@ class ColumnOperations(LayoutOperations):
         if new != column.type and column.name in table.key.columns:
             check_key_type(_text(new, self))
         length = getattr(wanted, "length", None)
-        if length is not None and not self.as_sql and new.name == "VARCHAR":
-            audits.require_length(self.lake, table, column.name, length)
+        if length is not None and new.name == "VARCHAR":
+            audits.require_length(self.ask, table, column.name, length)
         if new != column.type:
             self.alter_type(table, column.name, wanted)
         said = tags.constraints_of(model, self.compiler).types
@@ -261,7 +260,7 @@ class ColumnOperations(LayoutOperations):
         The engine wants statistics of the column.  A column that was added later has
         none until one row of it is written; an empty table has none until it had a row.
         """
-        audits.require_no_null(self.lake, table, column)
+        audits.require_no_null(self.ask, table, column)
         target = audits.clause(table)
         filled = audits.has_rows(self.lake, table)
         if filled:

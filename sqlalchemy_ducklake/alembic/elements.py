@@ -12,7 +12,8 @@ from alembic.ddl.base import (
     format_column_name,
     format_table_name,
 )
-from sqlalchemy import ColumnElement, literal
+from sqlalchemy import ColumnElement, Select, func, literal, literal_column, select
+from sqlalchemy import cast as sql_cast
 from sqlalchemy import types as sqltypes
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import DDLElement
@@ -162,3 +163,24 @@ def _tried_cast(element: TriedCast, compiler: SQLCompiler, **kw: Any) -> str:
     """TRY_CAST(<value> AS <type>)."""
     kind = compiler.dialect.type_compiler_instance.process(element.type)
     return f"TRY_CAST({compiler.process(element.value, **kw)} AS {kind})"
+
+
+class Refuse(DDLElement):
+    """Stop a script if a query has rows, and name them."""
+
+    def __init__(self, query: Select[Any]) -> None:
+        self.query = query
+
+
+@compiles(Refuse)
+def _refuse(element: Refuse, compiler: DDLCompiler, **_: Any) -> str:
+    """SELECT error(<rows>) FROM <query>, if there are any."""
+    # Of a constant alone the engine would make the error before it looks.
+    rows = select(
+        sql_cast(func.list(literal_column("refused")), sqltypes.String).label("rows")
+    ).select_from(element.query.subquery("refused"))
+    found = rows.subquery("found")
+    stop = select(func.error(literal("refused: ").concat(found.c.rows))).where(
+        found.c.rows.is_not(None)
+    )
+    return compiler.sql_compiler.process(stop, literal_binds=True)

@@ -216,8 +216,7 @@ class DuckLakeImpl(RevisionRun, FieldOperations):
         parts: Any = (*added.unique, *added.foreign_keys, *added.indexes)
         for name in (name for one in parts for name in one.columns if name is not None):
             before.column(name)
-        if not self.as_sql:
-            audits.require_new(self.lake, before, after)
+        audits.require_new(self.ask, before, after)
         self.settle(before, after)
 
     def _break(
@@ -239,14 +238,13 @@ class DuckLakeImpl(RevisionRun, FieldOperations):
                 f"it has the primary key ({', '.join(before.key.columns)}) already",
                 "drop that first: op.drop_constraint(None, …, type_='primary')",
             )
-        self.refuse_offline(before.name, "create a primary key")
         columns = [before.column(name) for name in key.columns]
         for column in columns:
             kind = self.dialect.type_compiler_instance.process(sql_type(column.type))
             check_key_type(kind)
-            audits.require_no_null(self.lake, before, column.name)
+            audits.require_no_null(self.ask, before, column.name)
         names = tuple(column.name for column in columns)
-        audits.require_unique(self.lake, before, names)
+        audits.require_unique(self.ask, before, names)
         table = before
         for column in columns:
             if column.nullable:

@@ -13,13 +13,13 @@ from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from alembic.ddl.impl import DefaultImpl
-from sqlalchemy import exc, inspect
+from sqlalchemy import Select, exc, inspect
 from sqlalchemy.engine import Connection, CursorResult, Transaction
 from sqlalchemy.schema import DDLElement
 from sqlalchemy.sql.compiler import DDLCompiler
 
 from sqlalchemy_ducklake.alembic import catalog
-from sqlalchemy_ducklake.alembic.elements import StoreComment
+from sqlalchemy_ducklake.alembic.elements import Refuse, StoreComment
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
 from sqlalchemy_ducklake.alembic.tables import LakeTable
 from sqlalchemy_ducklake.dialect.base import DuckLakeDialect
@@ -83,6 +83,13 @@ class StoredTables(DefaultImpl):
         """Execute a statement, or write it down, if it is still the turn of this run."""
         self.check_turn()
         return super()._exec(construct, *args, **kw)
+
+    def ask(self, query: Select[Any]) -> list[tuple[Any, ...]]:
+        """Give the rows of a query; an offline script asks when it runs, and stops at any."""
+        if self.as_sql:
+            self._exec(Refuse(query))
+            return []
+        return [tuple(row) for row in self.lake.execute(query)]
 
     def alter(self, table: LakeTable, element: DDLElement) -> None:
         """Execute what the engine refuses after rows came into a table and stay in the catalog.

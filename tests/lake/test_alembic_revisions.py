@@ -318,3 +318,19 @@ def test_an_offline_script_for_a_lake_that_nobody_named_says_what_is_missing(
     environment.write_text(environment.read_text().replace("ducklake_url=url, ", ""))
     migrations.upgrade(sql=True)
     assert migrations.output.getvalue().startswith("-- Attach the lake here")
+
+
+def test_an_offline_script_stops_at_rows_that_a_new_key_would_not_hold(
+    migrations: Migrations,
+) -> None:
+    migrations.add(
+        "one",
+        """
+        table = op.create_table("t", sa.Column("id", sa.Integer), sa.Column("v", sa.Integer))
+        op.bulk_insert(table, [{"id": 1, "v": 5}, {"id": 2, "v": 5}])
+        """,
+    )
+    migrations.add("two", "op.create_unique_constraint('uq', 't', ['v'])")
+    migrations.upgrade(sql=True)
+    with pytest.raises(duckdb.Error, match=r"refused: \[\{'v': 5\}\]"):
+        run_script(migrations.output.getvalue())
