@@ -14,7 +14,7 @@ looked up in the catalog before it runs; a time becomes the number that it means
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -26,8 +26,11 @@ from sqlalchemy.sql.selectable import CompoundSelect
 
 from sqlalchemy_ducklake.constructs.history import AtSnapshot, TableChanges
 from sqlalchemy_ducklake.driver import Connection as DriverConnection
+from sqlalchemy_ducklake.errors import StatementRefused
 from sqlalchemy_ducklake.lake.attach import literal, metadata_table_of
+from sqlalchemy_ducklake.lake.changes import TableName
 from sqlalchemy_ducklake.lake.history import first_from, require_table_at
+from sqlalchemy_ducklake.lake.marks import table_label
 
 #: The execution option that names the snapshot, or time, which a SELECT reads.
 SNAPSHOT = "ducklake_snapshot"
@@ -139,14 +142,27 @@ def numbers_for(
     """
     translated = options.get("schema_translate_map") or {}
     default = compiled.dialect.default_schema_name
-    numbers = {}
+    numbers, feeds = {}, list[TableName]()
     for each in compiled.dated:
         parameter = compiled.bind_names[each.version]
-        schema = translated.get(each.schema, each.schema) or default
-        asked = (*own.reading(), (schema, each.name), values[parameter])
+        table = (translated.get(each.schema, each.schema) or default, each.name)
+        asked = (*own.reading(), table, values[parameter])
         find = first_from if each.begins else require_table_at
         numbers[parameter] = find(*asked)
+        feeds += [table] if each.begins else []
+    _refuse_own_changes(own, feeds)
     return numbers
+
+
+def _refuse_own_changes(own: DriverConnection, feeds: Sequence[TableName]) -> None:
+    """Refuse a feed that would show a part of the changes, without a word (1.5.5)."""
+    for table in feeds:
+        if own.work.may_have_changed(table):
+            raise StatementRefused(
+                f"table_changes({table_label(*table)})",
+                "the engine cannot read the changes of a table that this transaction changed "
+                "itself; commit first, or ask on another connection",
+            )
 
 
 def listen(engine: Engine) -> None:

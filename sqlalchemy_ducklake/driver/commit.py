@@ -137,6 +137,10 @@ class Work:
         self.operations[statement.type.name.lower().replace("_", " ")] = None
         self._forget_keys()
 
+    def may_have_changed(self, table: tuple[str, str]) -> bool:
+        """Tell whether this transaction changed a table, or nobody knows."""
+        return self.unmarked or table_label(*table) in self.marks
+
     def _note_definition(self, statement: duckdb.Statement) -> None:
         """Remember what is defined anew; refuse the rename that would ruin the lake."""
         self.changed_catalog = self.changed_catalog or defines(statement)

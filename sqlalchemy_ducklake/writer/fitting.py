@@ -123,7 +123,8 @@ def _parts(data: Any) -> Iterator[Any]:
     elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         rows = iter(data)
         while part := list(itertools.islice(rows, ROWS)):
-            yield _copied(part)
+            arrow = isinstance(part[0], pa.Table | pa.RecordBatch)
+            yield from part if arrow else [_copied(part)]
     else:
         kind = type(data).__name__
         raise ValueRefused("data", "Arrow or rows", kind, 0, "it is no source of rows")

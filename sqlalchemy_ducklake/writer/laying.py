@@ -28,10 +28,11 @@ _ENDLESS = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class Laying:
-    """The options of a writer, and how large its rows are in memory."""
+    """The options of a writer, how large its rows are, and whether they fit in memory."""
 
     options: WriteOptions
     bytes_per_row: float
+    spilled: bool = False
 
     @property
     def target(self) -> int:
@@ -49,6 +50,9 @@ class Laying:
         held: dict[str, str | int] = {
             "partitioned_write_max_open_files": self.options.max_open_partitions
         }
+        if self.spilled and not self.options.sort:
+            # The order of a stream is not kept anyway, and to try needs memory.
+            held["preserve_insertion_order"] = "false"
         if self.options.single_file or not self.in_one:
             held["ducklake_target_file_size"] = f"{_ENDLESS} bytes"
         elif self.options.target_file_size is not None:

@@ -384,3 +384,15 @@ def test_a_snapshot_may_be_a_parameter_of_the_caller(lake: Written) -> None:
     with lake.engine.connect() as connection:
         assert connection.scalars(query, {"wanted": "a"}).all() == [0, 1, 2]
         assert connection.scalars(query, {"wanted": "b"}).all() == []
+
+
+def test_the_feed_of_a_table_that_the_transaction_changed_is_refused(lake: Written) -> None:
+    feed = select(table_changes(t, 0, lake.deleted))
+    with lake.engine.connect() as connection:
+        connection.execute(insert(other), {"id": 1})
+        assert len(connection.execute(feed).all()) == 6
+        connection.execute(insert(t), {"id": 99, "v": "x"})
+        with pytest.raises(exc.DBAPIError, match="commit first"):
+            connection.execute(feed)
+        connection.commit()
+        assert len(connection.execute(feed).all()) == 6

@@ -115,6 +115,7 @@ def test_d1_any_number_of_batches_and_files_is_one_snapshot(
     [
         lambda t: t,
         lambda t: t.to_batches()[0],
+        lambda t: t.to_batches(max_chunksize=300),
         lambda t: t.to_reader(max_chunksize=300),
         lambda t: t.to_pandas(),
         lambda t: t.to_pylist(),
