@@ -16,6 +16,13 @@ from sqlalchemy_ducklake.constructs.history import (
 )
 from sqlalchemy_ducklake.constructs.insert import Insert, OnConflict, insert
 from sqlalchemy_ducklake.constructs.merge import Merge, delete_keys, merge, upsert
+from sqlalchemy_ducklake.constructs.query import (
+    argument,
+    asof_join,
+    explain,
+    qualify,
+    star,
+)
 from sqlalchemy_ducklake.constructs.source import Batch
 
 __all__ = [
@@ -25,12 +32,17 @@ __all__ = [
     "Merge",
     "OnConflict",
     "TableChanges",
+    "argument",
+    "asof_join",
     "at_snapshot",
     "at_timestamp",
     "delete_keys",
+    "explain",
     "insert",
     "merge",
     "merge_action",
+    "qualify",
+    "star",
     "table_changes",
     "upsert",
 ]

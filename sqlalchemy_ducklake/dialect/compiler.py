@@ -18,6 +18,7 @@ from sqlalchemy.sql.selectable import CTE, GenerativeSelect, Select
 from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.dialect.changes import ChangeCompiler
+from sqlalchemy_ducklake.dialect.forms import FormsCompiler
 from sqlalchemy_ducklake.dialect.history import HistoryCompiler
 from sqlalchemy_ducklake.dialect.inserts import InsertCompiler
 from sqlalchemy_ducklake.dialect.merges import MergeCompiler
@@ -36,7 +37,9 @@ _CASTS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
 )
 
 
-class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler, HistoryCompiler):
+class DuckLakeCompiler(
+    InsertCompiler, ChangeCompiler, MergeCompiler, HistoryCompiler, FormsCompiler
+):
     """Compiles statements for a lake."""
 
     def bind_cast(self, bind_type: TypeEngine[Any]) -> str | None:
@@ -56,7 +59,7 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler, HistoryCom
 
     def limit_clause(self, select: GenerativeSelect, **kw: Any) -> str:
         """LIMIT <n> OFFSET <n>; the engine takes each alone."""
-        text = ""
+        text = "" if select._order_by_clauses else self.qualify_clause(select, **kw)
         if select._limit_clause is not None:
             text += f"\n LIMIT {self.process(select._limit_clause, **kw)}"
         if select._offset_clause is not None:
@@ -75,7 +78,8 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler, HistoryCom
         if _qualifies(select):
             return ""
         count: Any = select._fetch_clause if fetch_clause is None else fetch_clause
-        text = f"\n LIMIT {self.process(count, **kw)}"
+        text = "" if select._order_by_clauses else self.qualify_clause(select, **kw)
+        text += f"\n LIMIT {self.process(count, **kw)}"
         if select._offset_clause is not None:
             text += f"\n OFFSET {self.process(select._offset_clause, **kw)}"
         return text
@@ -84,10 +88,11 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler, HistoryCom
         """ORDER BY, behind the QUALIFY that stands for a FETCH with PERCENT or TIES."""
         base: Any = super()
         order = str(base.order_by_clause(select, **kw))
-        return self._qualify(select, order, **kw) + order if _qualifies(select) else order
+        limit = self._limit(select, order, **kw) if _qualifies(select) else ""
+        return f"{self.qualify_clause(select, limit, **kw)}{order}"
 
-    def _qualify(self, select: GenerativeSelect, order: str, **kw: Any) -> str:
-        """QUALIFY <the rows that a FETCH with PERCENT or WITH TIES leaves>.
+    def _limit(self, select: GenerativeSelect, order: str, **kw: Any) -> str:
+        """<condition for the rows that a FETCH with PERCENT or WITH TIES leaves>.
 
         The engine has no WITH TIES, and a PERCENT of constants only, which it rounds down.
         """
@@ -105,7 +110,7 @@ class DuckLakeCompiler(InsertCompiler, ChangeCompiler, MergeCompiler, HistoryCom
             offset = self.process(select._offset_clause, **kw)
         place = f"row_number() OVER ({order.strip()})"
         last = f"rank() OVER ({order.strip()})" if options["with_ties"] else place
-        return f"\n QUALIFY {place} > {offset} AND {last} <= {offset} + {count}\n"
+        return f"{place} > {offset} AND {last} <= {offset} + {count}"
 
     def visit_bitwise_xor_op_binary(
         self,

@@ -24,6 +24,7 @@ from sqlalchemy.sql.sqltypes import _AbstractInterval
 from sqlalchemy.sql.type_api import NativeForEmulated, TypeEngine
 
 from sqlalchemy_ducklake.dialect import values
+from sqlalchemy_ducklake.dialect.access import FieldAccess, PartAccess, ValueAccess
 from sqlalchemy_ducklake.dialect.standard import (
     LakeArray,
     LakeBinary,
@@ -37,6 +38,7 @@ from sqlalchemy_ducklake.dialect.standard import (
     LakeUuid,
 )
 from sqlalchemy_ducklake.dialect.values import Processor
+from sqlalchemy_ducklake.driver import Fields
 
 # SQLAlchemy 2.1 asks which operators a type has; 2.0 lets every type have all.
 _ANY_OPERATOR: Any = getattr(getattr(operators, "OperatorClass", None), "ANY", None)
@@ -145,10 +147,11 @@ class LakeType(TypeEngine[Any]):
         return self
 
 
-class VARIANT(LakeType):
-    """Any value, each with a type of its own."""
+class VARIANT(sqltypes.Indexable, LakeType):
+    """Any value, each with a type of its own; ``v["x"]`` and ``v[1]`` are its parts."""
 
     __visit_name__ = "VARIANT"
+    comparator_factory = PartAccess
     render_bind_cast = True
 
 
@@ -162,10 +165,11 @@ class GEOMETRY(LakeType):
         return func.ST_GeomFromWKB(type_coerce(bindvalue, sqltypes.LargeBinary), type_=self)
 
 
-class STRUCT(LakeType):
+class STRUCT(sqltypes.Indexable, LakeType):
     """Named fields, each with its type: ``STRUCT({"x": Double, "y": Double})``."""
 
     __visit_name__ = "STRUCT"
+    comparator_factory = FieldAccess
     render_bind_cast = True
 
     def __init__(self, fields: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
@@ -185,9 +189,10 @@ class STRUCT(LakeType):
         return dict
 
     def bind_processor(self, dialect: Dialect) -> Processor | None:
-        """Convert the fields whose own types convert."""
-        return values.of_fields(
-            {name: values.binding(kind, dialect) for name, kind in self.fields}
+        """Give all fields, in order; raises ValueRefused for one that there is not."""
+        return values.struct_of(
+            {name: values.binding(kind, dialect) for name, kind in self.fields},
+            str(self.compile(dialect=dialect)),
         )
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Processor | None:
@@ -202,10 +207,11 @@ class STRUCT(LakeType):
         return values.struct_literal(writers)
 
 
-class MAP(LakeType):
+class MAP(sqltypes.Indexable, LakeType):
     """Values by key: ``MAP(String, Integer)``."""
 
     __visit_name__ = "MAP"
+    comparator_factory = ValueAccess
     render_bind_cast = True
 
     def __init__(self, key_type: Any, value_type: Any) -> None:
@@ -276,7 +282,7 @@ class _Entries(LakeArray):
         def process(value: Mapping[Any, Any] | None) -> Any:
             if value is None:
                 return None
-            return [{"key": key_of(key), "value": value_of(one)} for key, one in value.items()]
+            return [Fields(key=key_of(key), value=value_of(one)) for key, one in value.items()]
 
         return process
 

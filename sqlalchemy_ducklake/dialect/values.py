@@ -14,6 +14,9 @@ from uuid import UUID
 from sqlalchemy import exc
 from sqlalchemy.engine.interfaces import Dialect
 
+from sqlalchemy_ducklake.driver import Fields
+from sqlalchemy_ducklake.errors import ValueRefused
+
 Processor = Callable[[Any], Any]
 
 
@@ -135,6 +138,27 @@ def of_elements(element: Processor | None, depth: int) -> Processor | None:
 
     def process(value: Iterable[Any] | None) -> Any:
         return None if value is None else [inner(one) for one in value]
+
+    return process
+
+
+def struct_of(fields: Mapping[str, Processor | None], kind: str) -> Processor:
+    """Make a STRUCT of a mapping, with all its fields and no others.
+
+    What the engine does not know it would drop without a word.
+    """
+
+    def process(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        unknown = value.keys() - fields.keys()
+        if unknown:
+            names = ", ".join(sorted(map(repr, unknown)))
+            raise ValueRefused("?", kind, value, 0, f"the STRUCT has no field {names}")
+        return Fields(
+            (name, convert(value.get(name)) if convert else value.get(name))
+            for name, convert in fields.items()
+        )
 
     return process
 

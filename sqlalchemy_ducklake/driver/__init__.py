@@ -34,6 +34,7 @@ from duckdb import (
 
 from sqlalchemy_ducklake.driver.connection import Connection
 from sqlalchemy_ducklake.driver.cursor import Cursor
+from sqlalchemy_ducklake.driver.parameters import Fields
 from sqlalchemy_ducklake.driver.types import (
     BINARY,
     DATETIME,
@@ -68,6 +69,7 @@ __all__ = [
     "Date",
     "DateFromTicks",
     "Error",
+    "Fields",
     "IntegrityError",
     "InterfaceError",
     "InternalError",

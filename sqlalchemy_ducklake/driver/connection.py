@@ -22,6 +22,7 @@ from sqlalchemy_ducklake.driver import commit
 from sqlalchemy_ducklake.driver.commit import CommitInfo, Lowered, Work
 from sqlalchemy_ducklake.driver.cursor import Cursor
 from sqlalchemy_ducklake.driver.expected import require_base
+from sqlalchemy_ducklake.driver.parameters import sendable
 from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.driver.settings import HeldSettings
@@ -301,7 +302,7 @@ class Connection:
         self._inline(wanted=not deleting)
         try:
             with self._undisturbed() if deleting else contextlib.nullcontext():
-                self._duck.execute(statement, values)
+                self._duck.execute(statement, sendable(values))
         except duckdb.Error as error:
             self.note(error)
             raise

@@ -62,6 +62,22 @@ def _past_nulls(convert: Convert) -> Convert:
     return convert_all
 
 
+def _beside_nulls(convert: Convert) -> Convert:
+    """Let a converter make something of a NULL, and forget what it made.
+
+    Arrow cannot copy what is left of a nested array if that has a type of an extension.
+    """
+
+    def convert_all(array: Any) -> list[Any]:
+        values = convert(array)
+        if not array.null_count:
+            return values
+        valid = array.is_valid().to_pylist()
+        return [value if there else None for value, there in zip(values, valid, strict=True)]
+
+    return convert_all
+
+
 def _as_it_is(_kind: Any, _engine: Convert) -> Convert:
     return _listed
 
@@ -80,16 +96,16 @@ def _json(_kind: Any, _engine: Convert) -> Convert:
 
 
 def _uuid(_kind: Any, _engine: Convert) -> Convert:
-    return _past_nulls(lambda array: [UUID(bytes=one) for one in _listed(array.storage)])
+    stored = _past_nulls(lambda array: [UUID(bytes=one) for one in _listed(array)])
+    return lambda array: stored(array.storage)
 
 
 def _huge(kind: Any, _engine: Convert) -> Convert:
     signed = kind.type_name == "hugeint"
-    return _past_nulls(
-        lambda array: [
-            int.from_bytes(one, "little", signed=signed) for one in _listed(array.storage)
-        ]
+    stored = _past_nulls(
+        lambda array: [int.from_bytes(one, "little", signed=signed) for one in _listed(array)]
     )
+    return lambda array: stored(array.storage)
 
 
 def _decimal(_kind: Any, _engine: Convert) -> Convert:
@@ -178,27 +194,28 @@ def _list(kind: Any, engine: Convert) -> Convert:
     convert = converter(kind.value_type, engine)
 
     def convert_lists(array: Any) -> list[Any]:
-        values, start = convert(array.flatten()), 0
-        found: list[list[Any] | None] = []
-        for length in _listed(array.value_lengths()):
-            if length is None:
-                found.append(None)
-                continue
-            found.append(values[start : start + length])
-            start += length
-        return found
+        start, end, ends = _ends(array)
+        values = convert(array.values[start:end])
+        return [values[one:other] for one, other in itertools.pairwise(ends)]
 
-    return convert_lists
+    return _beside_nulls(convert_lists)
+
+
+def _ends(array: Any) -> tuple[int, int, list[int]]:
+    """Tell which part of its children a slice has, and where in it each row begins."""
+    offsets = _listed(array.offsets)
+    return offsets[0], offsets[-1], [offset - offsets[0] for offset in offsets]
 
 
 def _fixed_list(kind: Any, engine: Convert) -> Convert:
     convert, size = converter(kind.value_type, engine), kind.list_size
 
     def convert_lists(array: Any) -> list[Any]:
-        values = convert(array.flatten())
+        first, last = array.offset * size, (array.offset + len(array)) * size
+        values = convert(array.values[first:last])
         return list(zip(*[iter(values)] * size, strict=True))
 
-    return _past_nulls(convert_lists)
+    return _beside_nulls(convert_lists)
 
 
 def _struct(kind: Any, engine: Convert) -> Convert:
@@ -213,33 +230,22 @@ def _struct(kind: Any, engine: Convert) -> Convert:
         # The fields of row(1, 2) have no names.
         return [dict(zip(names, row, strict=True)) for row in rows] if any(names) else [*rows]
 
-    return _past_nulls(convert)
+    return _beside_nulls(convert)
 
 
 def _map(kind: Any, engine: Convert) -> Convert:
-    if not _hashable(kind.key_type):
-        return engine
+    if pa.types.is_nested(kind.key_type):
+        return engine  # Python cannot hash it
     key_of = converter(kind.key_type, engine)
     value_of = converter(kind.item_type, engine)
 
     def convert(array: Any) -> list[Any]:
-        # Without the entries of other rows that a slice leaves in its children.
-        start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        pairs = list(
-            zip(
-                key_of(array.keys[start:end]),
-                value_of(array.items[start:end]),
-                strict=True,
-            )
-        )
-        ends = [end - start for end in _listed(array.offsets)]
+        start, end, ends = _ends(array)
+        keys, values = key_of(array.keys[start:end]), value_of(array.items[start:end])
+        pairs = list(zip(keys, values, strict=True))
         return [dict(pairs[one:other]) for one, other in itertools.pairwise(ends)]
 
-    return _past_nulls(convert)
-
-
-def _hashable(kind: Any) -> bool:
-    return not pa.types.is_nested(kind)
+    return _beside_nulls(convert)
 
 
 def _enum(_kind: Any, _engine: Convert) -> Convert:

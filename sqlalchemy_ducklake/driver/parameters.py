@@ -7,9 +7,60 @@ from typing import Any
 
 import duckdb
 
-from sqlalchemy_ducklake.errors import ParameterError
+from sqlalchemy_ducklake.errors import ParameterError, ValueRefused
 
 Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+class Fields(dict[str, Any]):
+    """A dict that is a STRUCT, whatever the names of its fields are.
+
+    DuckDB's client takes a plain dict with the keys ``key`` and ``value`` for a MAP if its
+    values are of one length, and dies if they are not lists.
+    """
+
+
+def sendable(values: Mapping[str, Any] | Sequence[Any]) -> Any:
+    """Give the values of a statement as DuckDB's client takes them without harm.
+
+    Raises ValueRefused for a dict that the client would take for a MAP, and die.
+    """
+    if isinstance(values, Mapping):
+        return {name: _sendable(name, value) for name, value in values.items()}
+    return [_sendable(str(place), value) for place, value in enumerate(values, start=1)]
+
+
+def _sendable(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return _sendable_dict(name, value)
+    if isinstance(value, list | tuple) and any(
+        isinstance(one, dict | list | tuple) for one in value
+    ):
+        return [_sendable(name, one) for one in value]
+    return value
+
+
+def _sendable_dict(name: str, value: dict[Any, Any]) -> dict[Any, Any]:
+    inside = {key: _sendable(name, one) for key, one in value.items()}
+    if inside.keys() != {"key", "value"}:
+        return inside
+    if isinstance(value, Fields):
+        # The engine finds the fields without regard to case, the client does not.
+        return {"KEY": inside["key"], "VALUE": inside["value"]}
+    sizes = [len(one) if hasattr(one, "__len__") else None for one in inside.values()]
+    if sizes[0] == sizes[1] is not None and not _are_lists(inside.values()):
+        raise ValueRefused(
+            f"${name}",
+            "any type",
+            value,
+            0,
+            "DuckDB's client takes it for a MAP and dies; send driver.Fields(...) for a STRUCT",
+        )
+    return inside
+
+
+def _are_lists(values: Iterable[Any]) -> bool:
+    return all(isinstance(one, list | tuple) for one in values)
 
 
 def as_sequence(parameters: Parameters) -> Sequence[Any]:

@@ -40,6 +40,13 @@ EXPRESSIONS = [
     *("{'a': x, 'b c': {'d': uuid(), 'e': x::DECIMAL(30, 2)}}", "MAP {x: [{'a': x}]}"),
     *("MAP {[x]: 'a'}", "MAP {'a': make_timestamp(x)::TIMESTAMPTZ}", "MAP {}", "NULL"),
     *("CASE WHEN x > 0 THEN [x] END", "CASE WHEN x > 0 THEN {'a': x} END"),
+    *("CASE WHEN x > 0 THEN uuid() END", "CASE WHEN x > 0 THEN {'a': uuid()} END"),
+    *(
+        "CASE WHEN x > 0 THEN MAP {uuid(): {'a': uuid()}} END",
+        "CASE WHEN x > 0 THEN hash(x) END",
+    ),
+    "CASE WHEN x > 0 THEN [{'a': [uuid()]}] END",
+    *("CASE WHEN x > 0 THEN x::HUGEINT END", "CASE WHEN x > 0 THEN x::VARCHAR::BIT END"),
     *("CASE WHEN x > 0 THEN MAP {x: x} END", "[[x, 1], NULL]::BIGINT[2][]"),
     "'POINT(1 2)'::GEOMETRY",
 ]
@@ -214,8 +221,23 @@ def test_streaming_needs_memory_for_a_batch_only(connection: driver.Connection) 
 
 
 def test_an_interrupt_from_the_keyboard_is_one(connection: driver.Connection) -> None:
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    endless = "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b"
-    with pytest.raises(KeyboardInterrupt):
-        connection.cursor().execute(endless)
+    came = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        came.set()
+        raise KeyboardInterrupt
+
+    def press() -> None:
+        while not came.wait(0.2):  # again, should one arrive where nobody listens
+            os.kill(os.getpid(), signal.SIGINT)
+
+    usual = signal.signal(signal.SIGINT, interrupt)
+    threading.Thread(target=press).start()
+    long = "SELECT sum(a.range * b.range) FROM range(200000) a, range(200000) b"
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            connection.cursor().execute(long)
+    finally:
+        came.set()
+        signal.signal(signal.SIGINT, usual)
     assert connection.cursor().execute("SELECT 1").fetchall() == [(1,)]
