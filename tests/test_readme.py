@@ -88,6 +88,19 @@ def test_the_second_command_is_what_ci_runs() -> None:
     assert any(install.removeprefix("pip install ") in line for line in ci)
 
 
+def test_the_example_of_migrations_runs_as_the_readme_says(tmp_path: Path) -> None:
+    (command,) = (one for one in COMMANDS if one.startswith("alembic "))
+    arguments = command.replace("migrations_example/", f"{ROOT}/migrations_example/")
+    run(tmp_path, "-m", *shlex.split(arguments))
+    assert (tmp_path / "flights_by_revision.ducklake").is_file()
+
+
+def test_the_readme_names_every_requirement_of_alembic_that_is_closed() -> None:
+    from sqlalchemy_ducklake.alembic.requirements import CLOSED
+
+    assert [name for name in CLOSED if f"`{name}`" not in README] == []
+
+
 def test_the_compliance_table_names_every_closed_requirement_and_no_other() -> None:
     from sqlalchemy_ducklake.dialect.requirements import CLOSED
 

@@ -601,3 +601,38 @@ def test_other_databases_in_the_same_process_are_left_alone(
     script = other.generate("second")
     assert "primary_key" not in script
     migrations.downgrade()
+
+
+def test_schemas_views_and_merges_are_made_by_statements(
+    migrations: Migrations, engine: Engine
+) -> None:
+    migrations.add(
+        "one",
+        """
+        from sqlalchemy_ducklake import insert
+
+        op.execute(sa.schema.CreateSchema("sa les"))
+        table = op.create_table(
+            "t",
+            sa.Column("id", sa.Integer, primary_key=True),
+            sa.Column("v", sa.String),
+            schema="sa les",
+        )
+        op.bulk_insert(table, [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}])
+        op.execute(insert(table).values(id=2, v="c").on_conflict_do_update())
+        op.execute('CREATE VIEW "sa les".seen AS SELECT v FROM "sa les".t')
+        """,
+        """
+        op.execute('DROP VIEW "sa les".seen')
+        op.drop_table("t", schema="sa les")
+        op.execute(sa.schema.DropSchema("sa les"))
+        """,
+    )
+    for _ in range(2):
+        migrations.upgrade()
+        with engine.connect() as connection:
+            rows = connection.execute(text('SELECT v FROM "sa les".seen ORDER BY v')).all()
+        assert rows == [("a",), ("c",)]
+        assert inspect(engine).get_view_names(schema="sa les") == ["seen"]
+        migrations.downgrade()
+        assert "sa les" not in inspect(engine).get_schema_names()
