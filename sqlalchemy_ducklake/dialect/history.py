@@ -2,7 +2,8 @@
 
 The option ``ducklake_snapshot`` of an engine, connection or statement lets a SELECT read
 all its tables and views at one snapshot.  It travels as a hint of the statement, so it is
-part of the key of the compiled cache, and reaches what the ORM makes of the statement.
+part of the key of the compiled cache, and reaches what the ORM makes of the statement; for
+what the ORM loads later it must be an option of the connection.
 
 The engine refuses a snapshot that there is not by ending the transaction, and of several
 with one time it takes the first.  So what a compiled statement reads is remembered, and
@@ -35,6 +36,8 @@ from sqlalchemy_ducklake.lake.marks import table_label
 #: The execution option that names the snapshot, or time, which a SELECT reads.
 SNAPSHOT = "ducklake_snapshot"
 _HINT = f"{SNAPSHOT}="
+
+_CATALOG = "__ducklake_metadata_"
 
 # A transaction either changes rows or compacts, so such a snapshot holds nothing else.
 _COMPACTION = "^(rewrite_delete|merge_adjacent|compacted_table):"
@@ -120,7 +123,9 @@ class HistoryCompiler(SQLCompiler):
     def _at(self, table: Any) -> str:
         if self._as_of is None or getattr(table, "__visit_name__", "") != "table":
             return ""
-        if "TEMPORARY" in getattr(table, "_prefixes", ()):
+        # Temporary tables have no past, and the catalog's own, for reflection, are it.
+        catalog = _CATALOG in (table.schema or "")
+        if catalog or "TEMPORARY" in getattr(table, "_prefixes", ()):
             return ""
         return self._version(table, self._as_of)
 
