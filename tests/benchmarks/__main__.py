@@ -23,6 +23,7 @@ from benchmarks import (
     bench_peers,
     bench_reading,
     bench_recent,
+    bench_reflection,
     bench_update,
 )
 from benchmarks.measure import Report
@@ -36,6 +37,8 @@ BENCHMARKS: dict[str, Callable[..., Report]] = {
     "peers": bench_peers.run,
     "reading": bench_reading.run,
     "recent": bench_recent.run,
+    "reflection": bench_reflection.run,
+    "reflection-sqlite": bench_reflection.run_on_sqlite,
     "update": bench_update.run,
 }
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import URL
 
 from benchmarks import (
     bench_changes,
@@ -16,6 +17,7 @@ from benchmarks import (
     bench_peers,
     bench_reading,
     bench_recent,
+    bench_reflection,
     bench_update,
 )
 from benchmarks.measure import Report
@@ -71,6 +73,11 @@ def test_every_way_of_reading_gives_all_rows(tmp_path: Path) -> None:
     assert counted == ["3,000 rows"] * 5
 
 
+def test_reflection_finds_what_the_bare_query_finds(any_url: URL) -> None:
+    report = bench_reflection.run_on(any_url, tables=3, runs=1)
+    assert list(report.facts.values()) == [60, 60, 3, 20]
+
+
 def test_one_row_is_read_many_times(tmp_path: Path) -> None:
     report = bench_reading.run_small(tmp_path, size=100, times=2, runs=1)
     assert [report.facts[name] for name in report.times] == ["1 row"] * 3
@@ -109,6 +116,5 @@ def test_the_benchmarks_are_a_program(tmp_path: Path) -> None:
     help_text = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "changes, insert, merge, orm, one-row, peers, reading, recent, update" in " ".join(
-        help_text.stdout.split()
-    )
+    names = "changes, insert, merge, orm, one-row, peers, reading, recent, reflection"
+    assert names in " ".join(help_text.stdout.split())

@@ -371,3 +371,9 @@ def _native(
 def _index_columns(listed: str) -> tuple[str, ...]:
     names = listed.strip("[]").split(", ")
     return tuple(name.strip("\"'").replace('""', '"') for name in names)
+
+
+def macros(connection: Connection, place: Place) -> Iterable[Any]:
+    """Return the macros of a schema: name, kind, parameters and definition."""
+    bound = {"database": place.lake, "schema": place.schema}
+    return connection.execute(queries.engine_macros(), bound)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Boolean,
     ColumnClause,
@@ -329,4 +330,24 @@ def engine_indexes() -> Select[Any]:
         select(found.c.table_name, found.c.index_name, found.c.is_unique, found.c.expressions)
         .where(found.c.database_name == "temp", _among_names(found.c.table_name))
         .order_by(found.c.index_name)
+    )
+
+
+@lru_cache
+def engine_macros() -> Select[Any]:
+    """Ask the engine for the macros of a schema; bind ``database`` and ``schema``."""
+    found = _engine(
+        "duckdb_functions",
+        *_texts("function_name", "function_type", "macro_definition"),
+        column("parameters", ARRAY(String)),
+    )
+    return (
+        select(
+            found.c.function_name,
+            found.c.function_type,
+            found.c.parameters,
+            found.c.macro_definition,
+        )
+        .where(_inside(found), found.c.function_type.in_(("macro", "table_macro")))
+        .order_by(found.c.function_name, found.c.function_type)
     )

@@ -19,6 +19,11 @@ from sqlalchemy.sql.compiler import IdentifierPreparer
 from sqlalchemy_ducklake.dialect.reflection import catalog, descriptions, layouts, queries
 from sqlalchemy_ducklake.dialect.reflection.catalog import Found, Place
 from sqlalchemy_ducklake.dialect.reflection.layouts import FoundLayout
+from sqlalchemy_ducklake.dialect.reflection.macros import (
+    MacroInspector,
+    ReflectedMacro,
+    described_macro,
+)
 from sqlalchemy_ducklake.errors import MalformedTag, StaleConstraint
 from sqlalchemy_ducklake.lake.config import DEFAULT_ALIAS
 
@@ -54,6 +59,7 @@ class _Question:
 class Reflection:
     """The reflection of a dialect, to be mixed in before its base."""
 
+    inspector = MacroInspector
     alias: str
     # The database of the metadata tables.  A lake that is attached as of a snapshot may share
     # that of another; unless it is said which, the engine itself is asked about such a lake.
@@ -105,6 +111,14 @@ class Reflection:
         """Return the names of the views of a schema."""
         place = self._place(connection, schema)
         return catalog.view_names(connection, place.lake, place.schema)
+
+    @reflection.cache
+    def get_macros(
+        self, connection: Connection, schema: str | None = None, **_: Any
+    ) -> list[ReflectedMacro]:
+        """Return the macros of a schema."""
+        place = self._place(connection, schema)
+        return [described_macro(row) for row in catalog.macros(connection, place)]
 
     @reflection.cache
     def get_temp_table_names(
