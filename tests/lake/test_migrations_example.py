@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,14 @@ from sqlalchemy_ducklake.errors import AmbiguousKeys
 from sqlalchemy_ducklake.snapshots import Snapshot
 
 INI = Path(quickstart.__file__).parent / "alembic.ini"
-EACH = 200
+DATA = quickstart.find_data()
+EACH = 400
+
+
+@lru_cache(maxsize=1)
+def some_flights() -> list[dict[str, Any]]:
+    chunks = quickstart.chunks(DATA / "flights.csv.zip")
+    return [row for rows in chunks for row in rows[::EACH]]
 
 
 class Example:
@@ -40,16 +48,14 @@ class Example:
 
     def load(self) -> list[dict[str, Any]]:
         """Load some flights of every month as the first revision has them."""
-        data = quickstart.find_data()
         flights = sa.Table("flights", sa.MetaData(), autoload_with=self.engine)
-        every = [row for rows in quickstart.chunks(data / "flights.csv.zip") for row in rows]
         rows = [
             {one.name: row.get(one.name) for one in flights.c}
             | {"route": {"origin": row["origin"], "dest": row["dest"]}}
-            for row in every[::EACH]
+            for row in some_flights()
         ]
         with self.engine.begin() as connection:
-            airlines = next(iter(quickstart.chunks(data / "airlines.csv")))
+            airlines = next(iter(quickstart.chunks(DATA / "airlines.csv")))
             connection.execute(insert(Airline.__table__), airlines)
             connection.execute(insert(flights), rows)
         return rows
