@@ -206,6 +206,8 @@ class Connection:
     def reading(self) -> tuple[duckdb.DuckDBPyConnection, LakeConfig]:
         """Give what questions to the catalog are asked with, in this transaction."""
         self.check_open()
+        if self._aborted_by is not None:
+            raise errors.TransactionAborted(self._aborted_by) from self._aborted_by
         if not self._autocommit:
             self.begin()
         self.detach_live()

@@ -138,6 +138,15 @@ def _type(found: pa.DataType, parameter: Parameter | None) -> pa.DataType:
     return wanted if numbers or times else found
 
 
+def _loses(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether Arrow would drop a time of day, or make up a time zone, without a word."""
+    if not pa.types.is_timestamp(found):
+        return False
+    if pa.types.is_timestamp(wanted):
+        return (found.tz is None) != (wanted.tz is None)
+    return True
+
+
 def _is_number(arrow: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow)
@@ -149,7 +158,7 @@ def _fitted_column(column: Any, parameter: Parameter | None) -> Any:
     if wanted == column.type or parameter is None:
         return column
     try:
-        if not pa.types.is_floating(column.type):
+        if not pa.types.is_floating(column.type) and not _loses(column.type, wanted):
             return column.cast(wanted, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass

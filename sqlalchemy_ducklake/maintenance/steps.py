@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table
 
 from sqlalchemy_ducklake.dialect.transactions import run_transaction
+from sqlalchemy_ducklake.driver import Connection as DriverConnection
 from sqlalchemy_ducklake.errors import OptionError, ReadOnlyLake, TableNotThen, UnknownSnapshot
 from sqlalchemy_ducklake.lake.catalogs import SQLiteCatalog
 from sqlalchemy_ducklake.lake.changes import TableName, pinned_snapshot
@@ -223,6 +224,7 @@ def _one(
 
     def run(connection: Connection) -> list[Any]:
         own = driver_connection(connection)
+        _describe(own, f"{step} {table_label(*name)}")
         values = [own.config.alias, table, schema, *arguments]
         return own.cursor().execute(statement, values).fetchall()
 
@@ -235,6 +237,12 @@ def _one(
         merged = None if flushed else sum(row[2] for row in rows)
     if count:
         yield Upkeep(step, table_label(*name), count, merged=merged)
+
+
+def _describe(own: DriverConnection, message: str) -> None:
+    """Let the snapshot say what was done, if the connection has nothing to say."""
+    if own.commit_info.message is None:
+        own.work.info = replace(own.commit_info, message=message)
 
 
 def _planned(engine: Engine, arguments: list[Any], statement: str) -> int:

@@ -6,12 +6,12 @@ Refused here, a batch has not reached the engine: the writer and its transaction
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from sqlalchemy import Column, Table
+from sqlalchemy import Column, Table, exc
 from sqlalchemy.engine.interfaces import Dialect
 
 from sqlalchemy_ducklake.dialect.arrowtypes import arrow_type
@@ -19,6 +19,8 @@ from sqlalchemy_ducklake.dialect.types import duckdb_type
 from sqlalchemy_ducklake.driver.script import Parameter
 from sqlalchemy_ducklake.driver.source import fitted
 from sqlalchemy_ducklake.errors import BatchRefused, NullsRefused, ValueRefused
+
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 #: Dictionaries of an iterable that become one batch.
 ROWS = 10_000
@@ -33,6 +35,8 @@ class Fitting:
     required: frozenset[str]
     #: Columns that must have a value and get one by themselves if the data has none.
     filled: frozenset[str]
+    #: What SQLAlchemy's types make of Python values, by column.
+    processors: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     evolve: bool = False
 
     def batches(self, data: Any) -> Iterator[pa.RecordBatch]:
@@ -47,6 +51,8 @@ class Fitting:
 
     def _fit(self, part: Any) -> Iterator[pa.RecordBatch]:
         table = _arrow_table(part)
+        if table is None:
+            part = [self._processed(row, place) for place, row in enumerate(part)]
         names = table.column_names if table is not None else list(part[0])
         self._check_names(names)
         found = fitted(part if table is None else table, self.parameters, [])
@@ -54,6 +60,18 @@ class Fitting:
         ordered = self._ordered(found)
         self._check_types(ordered)
         yield from ordered.to_batches()
+
+    def _processed(self, row: dict[str, Any], place: int) -> dict[str, Any]:
+        """Let the types of the columns say how their values are stored; None is NULL."""
+        for name, process in self.processors.items():
+            value = row.get(name)
+            if value is not None:
+                try:
+                    row[name] = process(value)
+                except (exc.SQLAlchemyError, LookupError, TypeError, ValueError) as error:
+                    label = f"{self.table}.{name}"
+                    raise ValueRefused(label, "column", value, place, str(error)) from error
+        return row
 
     def _check_names(self, names: Sequence[str]) -> None:
         known = {each.column for each in self.parameters}
@@ -74,8 +92,15 @@ class Fitting:
     def _typed(self, name: str, column: Any) -> Any:
         """Give a column that says nothing but NULL the type of its column."""
         wanted = next((each.arrow for each in self.parameters if each.column == name), None)
-        empty = pa.types.is_null(column.type) and wanted is not None
-        return column.cast(wanted) if empty else column
+        if wanted is None or not (
+            pa.types.is_null(column.type) or _same_nesting(column.type, wanted)
+        ):
+            return column
+        try:
+            return column.cast(wanted, safe=True)
+        except pa.ArrowInvalid as error:
+            label = f"{self.table}.{name}"
+            raise ValueRefused(label, str(wanted), "a nested value", 0, str(error)) from error
 
     def _check_types(self, table: pa.Table) -> None:
         wanted = {each.column: each for each in self.parameters}
@@ -102,7 +127,14 @@ def fitting_of(table: Table, label: str, dialect: Dialect, *, evolve: bool) -> F
         parameters.append(Parameter(0, each.name, each.name, arrow_type(name), name))
     required = {each.name for each in table.c if not each.nullable}
     filled = {each.name for each in table.c if _fills_itself(each, table)}
-    return Fitting(label, tuple(parameters), frozenset(required), frozenset(filled), evolve)
+    processors = {}
+    for each in table.c:
+        process = each.type.dialect_impl(dialect).bind_processor(dialect)
+        if process is not None:
+            processors[each.name] = process
+    return Fitting(
+        label, tuple(parameters), frozenset(required), frozenset(filled), processors, evolve
+    )
 
 
 def _fills_itself(column: Column[Any], table: Table) -> bool:
@@ -112,6 +144,18 @@ def _fills_itself(column: Column[Any], table: Table) -> bool:
         or column.computed is not None
         or column is table.autoincrement_column
     )
+
+
+def _same_nesting(found: Any, wanted: Any) -> bool:
+    """Tell whether lists differ from those wanted in the width of their numbers at most."""
+    if not pa.types.is_list(wanted):
+        return False
+    if not any(kind(found) for kind in _LISTS):
+        return False
+    inner, outer = found.value_type, wanted.value_type
+    families = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    alike = inner == outer or any(kind(inner) and kind(outer) for kind in families)
+    return alike or _same_nesting(inner, outer)
 
 
 def _parts(data: Any) -> Iterator[Any]:
@@ -160,9 +204,8 @@ def _fits(found: Any, wanted: Any) -> bool:
 
 
 def _nested_fits(found: Any, wanted: Any) -> bool:
-    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     if pa.types.is_list(wanted):
-        listed = any(kind(found) for kind in lists)
+        listed = any(kind(found) for kind in _LISTS)
         return listed and _fits(found.value_type, wanted.value_type)
     if pa.types.is_map(wanted):
         return (

@@ -30,7 +30,8 @@ from sqlalchemy import (
     update,
 )
 
-from sqlalchemy_ducklake import at_snapshot, driver, errors, snapshots, write_table
+from sqlalchemy_ducklake import at_snapshot, driver, errors, write_table
+from sqlalchemy_ducklake import snapshots as told
 from sqlalchemy_ducklake.lake.config import LakeConfig
 from sqlalchemy_ducklake.maintenance import (
     Policy,
@@ -89,6 +90,8 @@ def test_d51_small_files_become_one_and_the_past_stays(
     assert snapshots() == before
     (done,) = merge_small_files(lake)
     assert (done.table, done.count, done.merged) == ("main.heap", 1, 4)
+    with lake.connect() as connection:
+        assert next(told(connection)).message == "merge_small_files main.heap"
     assert (content(lake), snapshots()) == (rows, before + 1)
     with lake.connect() as connection:
         past = select(func.count()).select_from(at_snapshot(heap, before - 1))
@@ -320,5 +323,5 @@ def test_upkeep_works_in_every_kind_of_catalog(any_lake: LakeConfig) -> None:
         maintain(lake, policy)
     assert (len(content(lake)), len(content(lake, parted))) == (302, 200)
     with lake.connect() as connection:
-        assert len(list(snapshots(connection))) == 1
+        assert len(list(told(connection))) == 1
     lake.dispose()

@@ -10,21 +10,29 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
 from sqlalchemy import (
+    ARRAY,
+    JSON,
     Column,
+    Date,
+    DateTime,
     Engine,
     Float,
     Integer,
+    LargeBinary,
     MetaData,
     Numeric,
     String,
     Table,
+    Uuid,
     create_engine,
     exc,
     func,
@@ -554,3 +562,87 @@ def test_write_table_takes_the_options_of_a_writer(lake: Engine, snapshots: Snap
         with pytest.raises(exc.ArgumentError, match="merge"):
             write_table(connection, keyed, [{"id": 1, "v": "a"}], "merge", sort=["id"])
     assert (snapshots(), count(lake)) == (before + 1, 20_000)
+
+
+def typed() -> Table:
+    return Table(
+        "typed",
+        MetaData(),
+        Column("u", Uuid),
+        Column("j", JSON),
+        Column("l", ARRAY(Integer)),
+        Column("d", Date),
+        Column("z", DateTime(timezone=True)),
+        Column("b", LargeBinary),
+        Column("h", Numeric(38, 0)),
+    )
+
+
+def test_values_of_python_are_stored_as_their_types_say(engine: Engine) -> None:
+    table = typed()
+    table.create(engine)
+    row = {
+        "u": UUID(int=5),
+        "j": {"a": [1, None]},
+        "l": [1, None, 3],
+        "d": date(2024, 1, 1),
+        "z": datetime(2024, 1, 1, tzinfo=UTC),
+        "b": b"\0",
+        "h": Decimal(10**37),
+    }
+    with engine.begin() as connection, table_writer(connection, table) as w:
+        w.write([row, dict.fromkeys(row)])
+        w.write(pa.table({"l": pa.array([[7]], pa.large_list(pa.int64()))}))
+        w.write(pa.table({"u": pa.array([UUID(int=6).bytes], pa.uuid())}))
+    with engine.connect() as connection:
+        rows = [tuple(each) for each in connection.execute(select(table))]
+    assert tuple(row.values()) in rows
+    assert sum(each.count(None) for each in rows) == 7 + 6 + 6
+    assert [7] in [each[2] for each in rows]
+    assert UUID(int=6) in [each[0] for each in rows]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "kind"),
+    [
+        ("z", [datetime.combine(date(2024, 1, 1), time())], errors.ValueRefused),
+        ("d", [datetime.combine(date(2024, 1, 1), time(5))], errors.ValueRefused),
+        ("l", [["a"]], errors.BatchRefused),
+        ("l", [[1 << 40]], errors.ValueRefused),
+        ("l", [5], errors.BatchRefused),
+        ("b", ["text"], errors.BatchRefused),
+        ("j", [5], errors.BatchRefused),
+    ],
+)
+def test_what_arrow_would_change_without_a_word_is_refused(
+    engine: Engine, column: str, values: list[Any], kind: type[Exception]
+) -> None:
+    table = typed()
+    table.create(engine)
+    with engine.begin() as connection, table_writer(connection, table) as w:
+        with pytest.raises(kind):
+            w.write(pa.table({column: values}))
+        w.write(pa.table({"u": [None]}))
+
+
+def test_dictionaries_of_several_batches_come_together(lake: Engine) -> None:
+    batches = [
+        pa.table({"b": pa.array([first, "x"] * 50).dictionary_encode()}) for first in "abc"
+    ]
+    with lake.begin() as connection, table_writer(connection, heap) as w:
+        w.write(iter(batches))
+    with lake.connect() as connection:
+        assert connection.scalar(select(func.count()).where(heap.c.b == "x")) == 150
+        assert connection.scalar(select(func.count()).where(heap.c.b == "c")) == 50
+
+
+def test_an_aborted_transaction_says_so(lake: Engine) -> None:
+    with lake.connect() as connection:
+        w = table_writer(connection, heap)
+        w.write(numbers(0))
+        with pytest.raises(exc.DBAPIError):
+            connection.execute(text("SELECT CAST('x' AS INTEGER)"))
+        with pytest.raises(errors.TransactionAborted):
+            w.finish()
+        connection.rollback()
+    assert count(lake) == 0
