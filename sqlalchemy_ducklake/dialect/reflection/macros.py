@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, TypedDict, cast
 
-from sqlalchemy.engine import Connection
 from sqlalchemy.engine.reflection import Inspector
 
 
@@ -28,9 +27,7 @@ class MacroInspector(Inspector):
         """Return the macros of a schema, in order of their names."""
         dialect: Any = self.dialect
         with self._operation_context() as connection:
-            found = dialect.get_macros(
-                cast("Connection", connection), schema, info_cache=self.info_cache
-            )
+            found = dialect.get_macros(connection, schema, info_cache=self.info_cache)
         return cast("list[ReflectedMacro]", found)
 
 
