@@ -2,6 +2,7 @@
 
     steps.py     each thing that can be done, alone and safely
     policy.py    maintain: all of them, as a policy says
+    patience.py  waiting for a catalog that is busy
     report.py    describe: how a table is laid out, and what upkeep would do
     picture.py   the ranges of its files as a picture
 

@@ -27,6 +27,7 @@ from sqlalchemy_ducklake.lake.changes import TableName, pinned_snapshot
 from sqlalchemy_ducklake.lake.history import snapshot_at
 from sqlalchemy_ducklake.lake.inventory import live_tables
 from sqlalchemy_ducklake.lake.marks import table_label
+from sqlalchemy_ducklake.maintenance.patience import patiently
 from sqlalchemy_ducklake.snapshots.asking import driver_connection, name_of, target_of
 
 #: Tables to care for: all (None), one, or a list of them; each is a Table, a mapped class, a
@@ -168,6 +169,10 @@ def moment(older_than: timedelta | datetime | None) -> datetime:
 
 def chosen_tables(engine: Engine, tables: Scope) -> list[TableName]:
     """Give the tables of a scope by schema and name; raises TableNotThen for another."""
+    return patiently(lambda: _chosen(engine, tables))
+
+
+def _chosen(engine: Engine, tables: Scope) -> list[TableName]:
     with engine.connect() as connection:
         duck, config = driver_connection(connection).reading()
         known = {
@@ -229,7 +234,8 @@ def _one(
         return own.cursor().execute(statement, values).fetchall()
 
     if dry_run and statement is not _FLUSH:
-        count, merged = _planned(engine, [table, schema, *arguments], statement), None
+        values = [table, schema, *arguments]
+        count, merged = patiently(lambda: _planned(engine, values, statement)), None
     else:
         rows = _run(engine, run, dry_run=dry_run)
         flushed = statement is _FLUSH
@@ -283,7 +289,12 @@ def _delete(
 
 def _run(engine: Engine, run: Any, *, dry_run: bool, alone: bool = False) -> list[Any]:
     if not dry_run:
-        return run_transaction(engine, run, alone=alone or _is_sqlite(engine))
+        held = alone or _is_sqlite(engine)
+        return patiently(lambda: run_transaction(engine, run, alone=held))
+    return patiently(lambda: _rolled_back(engine, run))
+
+
+def _rolled_back(engine: Engine, run: Any) -> list[Any]:
     with engine.connect().execution_options(isolation_level="SNAPSHOT") as connection:
         rows: list[Any] = run(connection)
         connection.rollback()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import (
     Column,
+    Connection,
     Engine,
     Executable,
     Integer,
@@ -23,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from sqlalchemy_ducklake import driver, errors, run_transaction, write_table
+from sqlalchemy_ducklake import driver, errors, run_transaction, table_writer, write_table
 from sqlalchemy_ducklake.lake.config import LakeConfig
 from sqlalchemy_ducklake.maintenance import Policy, maintain, merge_small_files
 
@@ -34,6 +35,7 @@ t = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("n", Integer),
 )
+heap = Table("heap", metadata, Column("n", Integer))
 ROWS, WRITERS, CHANGES = 400, 2, 12
 
 
@@ -60,6 +62,20 @@ def change(lake: Engine, number: int, failed: list[BaseException]) -> None:
         failed.append(error)
 
 
+def append(lake: Engine, failed: list[BaseException]) -> None:
+    """Append to a table without a key, which takes no lock of the lake."""
+
+    def load(connection: Connection) -> None:
+        with table_writer(connection, heap) as writer:
+            writer.write(pa.table({"n": pa.array(range(50), pa.int32())}))
+
+    try:
+        for _ in range(CHANGES):
+            run_transaction(lake, load)
+    except BaseException as error:  # noqa: BLE001 - the test tells it
+        failed.append(error)
+
+
 def write(lake: Engine, statement: Executable) -> None:
     run_transaction(lake, lambda connection: connection.execute(statement))
 
@@ -70,6 +86,7 @@ def test_upkeep_loses_no_change_of_others(lake: Engine) -> None:
         threading.Thread(target=change, args=(lake, number, failed))
         for number in range(WRITERS)
     ]
+    writers.append(threading.Thread(target=append, args=(lake, failed)))
     for each in writers:
         each.start()
     policy = Policy(
@@ -89,7 +106,8 @@ def test_upkeep_loses_no_change_of_others(lake: Engine) -> None:
                 func.count().filter(t.c.n == -1),
             )
         ).one()
-    assert (count, distinct) == (ROWS, ROWS)
+        appended = connection.scalar(select(func.count()).select_from(heap))
+    assert (count, distinct, appended) == (ROWS, ROWS, 50 * CHANGES)
     assert changed == WRITERS * CHANGES
     lake.dispose()
 
