@@ -16,6 +16,7 @@ from sqlalchemy_ducklake.cli.printing import Rows, progress_bar, show
 from sqlalchemy_ducklake.dialect.url import discreet
 from sqlalchemy_ducklake.lake.inventory import data_files, live_tables
 from sqlalchemy_ducklake.maintenance import Policy, maintain
+from sqlalchemy_ducklake.maintenance.steps import chosen_tables
 from sqlalchemy_ducklake.snapshots import diff, snapshots, versions
 from sqlalchemy_ducklake.snapshots.asking import driver_connection
 
@@ -118,8 +119,8 @@ def _maintain(engine: Engine, given: argparse.Namespace) -> Rows:
 
 
 def _table(engine: Engine, name: str) -> Table:
-    schema, _, table = name.rpartition(".")
-    return Table(table, MetaData(), schema=schema or None, autoload_with=engine)
+    ((schema, table),) = chosen_tables(engine, name)
+    return Table(table, MetaData(), schema=schema, autoload_with=engine)
 
 
 _COMMANDS: dict[str, Callable[[Engine, argparse.Namespace], Rows]] = {

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table
+from sqlalchemy import Connection, Engine
 
 from sqlalchemy_ducklake.dialect.transactions import run_transaction
 from sqlalchemy_ducklake.driver import Connection as DriverConnection
@@ -175,31 +175,37 @@ def chosen_tables(engine: Engine, tables: Scope) -> list[TableName]:
 def _chosen(engine: Engine, tables: Scope) -> list[TableName]:
     with engine.connect() as connection:
         duck, config = driver_connection(connection).reading()
-        known = {
-            (each.schema.lower(), each.name.lower()): (each.schema, each.name)
-            for each in live_tables(duck, config)
-        }
+        known = [(each.schema, each.name) for each in live_tables(duck, config)]
         if tables is None:
-            return list(known.values())
+            return known
         several = tables if isinstance(tables, list | set | frozenset) else [tables]
         found = []
-        for schema, name in (_found(connection, each) for each in several):
-            there = known.get((schema.lower(), name.lower()))
-            if there is None:
+        for wanted in several:
+            name = _found(connection, wanted, known)
+            if name is None:
                 head = pinned_snapshot(duck, config)
-                raise TableNotThen(table_label(schema, name), head, None, None)
-            found.append(there)
+                raise TableNotThen(_told(connection, wanted), head, None, None)
+            found.append(name)
         return found
 
 
-def _found(connection: Connection, wanted: Any) -> TableName:
-    if isinstance(wanted, tuple):
-        return (str(wanted[0]), str(wanted[1]))
+def _found(connection: Connection, wanted: Any, known: Sequence[TableName]) -> TableName | None:
+    """Find a table by what names it; case does not count, and names may hold points."""
+    told = _told(connection, wanted).lower()
     if isinstance(wanted, str):
-        schema, _, name = wanted.rpartition(".")
-        return (schema or connection.dialect.default_schema_name or "", name)
-    target: Table = target_of(wanted)
-    return name_of(connection, target)
+        default = connection.dialect.default_schema_name or ""
+        texts = {f"{default}.{wanted}".lower(), wanted.lower()}
+        return next((each for each in known if ".".join(each).lower() in texts), None)
+    return next((each for each in known if table_label(*each).lower() == told), None)
+
+
+def _told(connection: Connection, wanted: Any) -> str:
+    if isinstance(wanted, str):
+        default = connection.dialect.default_schema_name or ""
+        return wanted if "." in wanted else f"{default}.{wanted}"
+    if isinstance(wanted, tuple):
+        return table_label(*wanted)
+    return table_label(*name_of(connection, target_of(wanted)))
 
 
 def _per_table(

@@ -88,6 +88,20 @@ def test_maintain_tells_what_it_would_do_and_does_it(
     assert "Done" in capsys.readouterr().out
 
 
+def test_a_name_may_hold_points_and_quotes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"ducklake:///{tmp_path}/odd.ducklake"
+    engine = create_engine(url)
+    odd = Table('o\'ne "two".three', MetaData(), Column("id", Integer, primary_key=True))
+    odd.create(engine)
+    engine.dispose()
+    for name in (odd.name, f"MAIN.{odd.name}"):
+        assert main([url, "snapshots", "--table", name, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)[0]["mode"] == "create"
+    assert main([url, "maintain", "--table", odd.name, "--json"]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
