@@ -1,4 +1,9 @@
-"""Versions of a table, differences, what commits say, and bringing the past back."""
+"""Versions of a table, differences, what commits say, and bringing the past back.
+
+S62: a version is named by the number of its snapshot.  S65 cannot apply: a transaction may
+write several tables, so marks are kept for each, and one that is missing is told by the
+changes (S64).  S68: rows come in the order that is asked for, and cursors stream them.
+"""
 
 from __future__ import annotations
 

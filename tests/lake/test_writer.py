@@ -1,4 +1,8 @@
-"""begin_merge and write_table on a lake."""
+"""begin_merge and write_table on a lake: S48 to S54, and S1 to S28 of a merge in pieces.
+
+S55 to S60 (retries, guards, locks, the own snapshot found again) are in ``test_commits.py``,
+``test_expected_base.py`` and ``test_locks.py``.
+"""
 
 from __future__ import annotations
 

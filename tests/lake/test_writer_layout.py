@@ -1,7 +1,9 @@
 """Files of a writer: sizes, partitions, order, options of the table.
 
-Transforms of partitions are the engine's (D38 to D43 hold for whatever it writes): here
-are the promises that a reader sees.
+Transforms of partitions are the engine's, bucket included (D39: it refuses those it cannot
+make).  Here are the promises that a reader sees.  Not tested, because the engine breaks it
+(1.5.5): a table that had rows before it is partitioned by ``bucket`` hides them from
+searches by that column.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
 """table_writer: what it takes, what it refuses, and that nothing is half done.
 
-n/a of behaviours D1 to D30: D4's multipart uploads, D11's path of the caller's own (the
-engine names its files; ``add_files`` registers others), D17 and D18 (field ids and
-statistics are the engine's own; NaN is tested in ``test_writer_layout.py``).
+Of the behaviours D1 to D37 some cannot apply: D4's multipart uploads and D11's path of the
+caller's own (the engine names and uploads its files, and removes those of a failed commit:
+see D24; ``add_files`` registers others); D57, since a transaction is the pin of its reader;
+D58, since the lake's URL says catalog, encryption and store.  D13: no batches at all are
+nothing to write, like empty ones.  D26: the error names the table and its base, in any
+mode.  D35's promotions are operations of a migration, D37's names are checked when a table
+is made.
 """
 
 from __future__ import annotations
@@ -141,7 +145,7 @@ def test_rows_come_in_every_form(lake: Engine, make: Callable[[Any], Any]) -> No
     assert rows == [(n, f"v{n}") for n in range(5, 1005)]
 
 
-def test_d2_an_abandoned_writer_leaves_nothing_and_its_transaction_goes_on(
+def test_d2_edge34_an_abandoned_writer_leaves_nothing_and_its_transaction_goes_on(
     lake: Engine, snapshots: Snapshots, data_files: Callable[[], int]
 ) -> None:
     before = snapshots()
@@ -186,7 +190,7 @@ def test_a_source_that_breaks_is_named_and_what_came_before_stays(lake: Engine) 
     assert count(lake) == 2000
 
 
-def test_d9_batches_without_rows_open_no_file(
+def test_d9_d13_batches_without_rows_open_no_file(
     lake: Engine, snapshots: Snapshots, data_files: Callable[[], int]
 ) -> None:
     before = snapshots()
@@ -197,7 +201,7 @@ def test_d9_batches_without_rows_open_no_file(
     assert (snapshots(), data_files(), w.result.rows) == (before, 0, 0)
 
 
-def test_d12_d22_d28_edge28_nothing_appended_is_no_snapshot_and_nothing_replaced_truncates(
+def test_d12_d22_edge26_edge28_nothing_appended_is_no_snapshot_and_nothing_replaced_truncates(
     lake: Engine, snapshots: Snapshots
 ) -> None:
     with lake.begin() as connection, table_writer(connection, heap) as w:
@@ -451,6 +455,24 @@ def test_d23_d24_edge24_a_stale_base_writes_nothing_and_the_head_works(
     assert count(lake, keyed) == 3001 + 10_000 - 2
 
 
+def test_d25_a_replacement_heeds_the_expected_base(lake: Engine, snapshots: Snapshots) -> None:
+    with lake.begin() as connection, table_writer(connection, heap) as w:
+        w.write(numbers(0))
+    base = w.result.snapshot_id
+    with lake.begin() as connection, table_writer(connection, heap) as w:
+        w.write(numbers(1000))
+    for expected, works in ((base, False), (snapshots(), True)):
+        with lake.begin() as connection:
+            w = table_writer(connection, heap, "replace", expected_base=expected)
+            w.write(numbers(5, 7))
+            if works:
+                w.finish()
+                continue
+            with pytest.raises(errors.StaleBase, match=r"main\.heap"):
+                w.finish()
+    assert count(lake) == 7
+
+
 def test_d28_two_replacements_never_unite(lake: Engine) -> None:
     with lake.connect() as one, lake.connect() as two:
         for connection, first in ((one, 0), (two, 1000)):
@@ -499,7 +521,7 @@ def test_d44_edge27_a_layout_that_changed_meanwhile_is_a_conflict(
         assert (snapshots(), data_files(), count(lake)) == (head, 0, 0)
 
 
-def test_edge31_an_append_that_races_a_promotion_conflicts_and_loses_nothing(
+def test_d35_edge31_an_append_that_races_a_promotion_conflicts_and_loses_nothing(
     lake: Engine,
 ) -> None:
     with lake.connect() as slow, lake.connect() as other:
