@@ -99,6 +99,7 @@ class TableWriter:
         self._connection = connection
         self._name = name_of(connection, target)
         self._result: WriteResult | None = None
+        self._begun = False
         self._spool: Spool | None = Spool()
         self._fitting = self._fitting_of(target)
         # So that the commit notices whatever happens to the table from here on.
@@ -131,17 +132,24 @@ class TableWriter:
         """Write what was taken into the table, in the connection's transaction.
 
         ``deletes`` are keys, as :func:`delete_keys` takes them, of rows that are deleted
-        before the others are added.  The writer is closed in any case.  An error of the
-        engine leaves the transaction nothing but a rollback, which removes all files.
+        before the others are added.  The writer is closed in any case.  After an error that
+        came when a part was written there is nothing left but a rollback, which removes
+        all files.
         """
         spool = self._opened()
         given = not isinstance(deletes, list | tuple) or bool(deletes)
+        self._begun = False
         try:
             self._refuse_deletes(given=given)
             if self.options.expected_base is not ANY_BASE:
                 self._own.require_base(self._name, self.options.expected_base)
             deleted = self._delete(deletes) if given else 0
             self._result = self._written(spool, deleted)
+        except BaseException as error:
+            # Nobody may commit a part of what was to be written.
+            if self._begun:
+                self._own.abort(error)
+            raise
         finally:
             self.abort()
         return self._result
@@ -190,12 +198,16 @@ class TableWriter:
             raise exc.ArgumentError(f"{self.target} has no primary key to delete rows by")
 
     def _delete(self, keys: Any) -> int:
-        return self._connection.execute(delete_keys(self.target, keys)).rowcount
+        deleted = self._connection.execute(delete_keys(self.target, keys)).rowcount
+        self._begun = True
+        return deleted
 
     def _written(self, spool: Spool, deleted: int) -> WriteResult:
         if self.options.commit is not None:
             self._own.work.info = self.options.commit
-        self.target = add_columns(self._connection, self.target, spool.segments)
+        wider = add_columns(self._connection, self.target, spool.segments)
+        self._begun = self._begun or wider is not self.target
+        self.target = wider
         spilled = any(each.spilled for each in spool.segments)
         plan = Laying(self.options, spool.size / max(spool.rows, 1), spilled)
         with prepared(self._connection, self._name, plan):
@@ -212,6 +224,7 @@ class TableWriter:
             for part in plan.parts(spool, segment):
                 reader = pa.RecordBatchReader.from_batches(segment.schema, part)
                 rows += self._insert(reader)
+                self._begun = True
         return rows
 
     def _insert(self, reader: pa.RecordBatchReader) -> int:

@@ -332,6 +332,24 @@ def test_keys_hold_over_all_batches_and_files(lake: Engine, snapshots: Snapshots
     assert snapshots() == before
 
 
+@pytest.mark.parametrize("deletes", [[], [{"id": 1}]])
+def test_a_part_of_a_writer_cannot_be_committed(
+    lake: Engine, snapshots: Snapshots, deletes: list[Any]
+) -> None:
+    with lake.begin() as connection:
+        connection.execute(insert(keyed), [{"id": n, "v": "a"} for n in (1, 7000)])
+    before = snapshots()
+    with lake.connect() as connection:
+        w = table_writer(connection, keyed, target_file_size=1)
+        w.write([{"id": n, "v": "a"} for n in range(2 if deletes else 2000, 8000)])
+        with pytest.raises(exc.IntegrityError):
+            w.finish(deletes)
+        with pytest.raises(exc.OperationalError) as caught:
+            connection.commit()
+        assert isinstance(caught.value.orig, errors.TransactionAborted)
+    assert (snapshots(), count(lake, keyed)) == (before, 2)
+
+
 def test_d32_a_column_that_is_left_out_becomes_null_or_its_default(engine: Engine) -> None:
     table = Table(
         "d",
