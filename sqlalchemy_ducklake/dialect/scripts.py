@@ -29,6 +29,7 @@ from sqlalchemy.sql.selectable import FromClause
 from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.constructs.source import Batch
+from sqlalchemy_ducklake.dialect import values
 from sqlalchemy_ducklake.dialect.arrowtypes import arrow_type
 from sqlalchemy_ducklake.dialect.computed import ComputedCompiler
 from sqlalchemy_ducklake.dialect.constraints import ConstraintCompiler
@@ -265,7 +266,14 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
         places = self._places()
         columns = [] if self.source_target is None else list(self.source_target.c)
         wanted = tuple(
-            Parameter(0, each.name, each.name, *self._batch_type(each.type)) for each in columns
+            Parameter(
+                0,
+                each.name,
+                each.name,
+                *self._batch_type(each.type),
+                convert=values.binding(each.type, self.dialect),
+            )
+            for each in columns
         )
         return tuple(
             Source(places[bind], name, wanted) for bind, name in self._source_names.items()

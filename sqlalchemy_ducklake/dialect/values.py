@@ -60,10 +60,21 @@ def digits(value: Any) -> str:
     return f"{Decimal(repr(value)) if isinstance(value, float) else Decimal(value):f}"
 
 
+# A FLOAT is sure of seven digits; a point comes with them.
+_FLOAT_DIGITS = 8
+
+
 def float_literal(value: Any) -> str:
-    """Write a float, also one that is not made of digits."""
+    """Write a float, also one that is not made of digits.
+
+    Without an exponent it would be a DECIMAL to the engine, whose cast to FLOAT is exact for
+    few digits only, and which has no negative zero.
+    """
     text = repr(float(value))
-    return text if text[-1].isdigit() else f"'{text}'::DOUBLE"
+    if not text[-1].isdigit():
+        return f"'{text}'::DOUBLE"
+    short = len(text) <= _FLOAT_DIGITS and text != "-0.0"
+    return text if short or "e" in text else f"{text}e0"
 
 
 def blob_literal(value: bytes) -> str:

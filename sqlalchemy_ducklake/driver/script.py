@@ -58,6 +58,7 @@ class Parameter:
 
     ``index`` is its place in a parameter set, ``column`` the name of its column in the
     batch, ``label`` what messages call it.  Without an ``arrow`` type the values decide.
+    ``convert`` makes of what a program holds what the lake stores.
     """
 
     index: int
@@ -65,6 +66,7 @@ class Parameter:
     label: str
     arrow: pa.DataType | None = None
     type_name: str = ""
+    convert: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

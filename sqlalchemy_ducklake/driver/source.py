@@ -102,10 +102,17 @@ def _from_dictionaries(
             reason = f"every row has the keys of the first; this one differs in {differing}"
             raise ValueRefused(differing, "row", dict(row), position, reason)
     columns = [
-        column_of(wanted.get(name, Parameter(0, name, name)), [row[name] for row in rows])
+        _column(wanted.get(name, Parameter(0, name, name)), [row[name] for row in rows])
         for name in names
     ]
     return pa.Table.from_arrays(columns, names)
+
+
+def _column(parameter: Parameter, values: list[Any]) -> Any:
+    convert = parameter.convert
+    if convert is not None:
+        values = [None if value is None else convert(value) for value in values]
+    return column_of(parameter, values)
 
 
 def _fitted_table(table: pa.Table, wanted: Mapping[str, Parameter]) -> pa.Table:
