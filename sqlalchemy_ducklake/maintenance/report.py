@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from sqlalchemy_ducklake.lake.inventory import (
     data_files,
     sort_expressions,
 )
-from sqlalchemy_ducklake.lake.layouts import options_around
+from sqlalchemy_ducklake.lake.layouts import hidden_files, options_around
 from sqlalchemy_ducklake.lake.marks import table_label
 from sqlalchemy_ducklake.maintenance.picture import Bar, picture
 from sqlalchemy_ducklake.snapshots.asking import (
@@ -61,7 +61,8 @@ class TableReport:
     id, where the file could be read.  ``small_files`` are less than half as large as files
     are meant to be (``target`` bytes), ``mergeable`` those that ``merge_small_files`` finds
     at least one partner for, ``rewritable`` those whose deleted rows ``rewrite_deleted``
-    would drop.
+    would drop.  ``hidden`` counts, by column, files that DuckLake 1.5.5 leaves out when it
+    searches by that column: they are older than the partitions by its bucket.
     """
 
     table: str
@@ -72,6 +73,7 @@ class TableReport:
     target: int
     mergeable: int
     rewritable: int
+    hidden: dict[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -105,7 +107,11 @@ class TableReport:
 
     def advice(self) -> list[str]:
         """Say what upkeep would do."""
-        said = []
+        said = [
+            f"a search by {column!r} misses the rows of {count} files that are older than its "
+            "buckets (DuckLake 1.5.5): write all rows anew, or partition by something else"
+            for column, count in self.hidden.items()
+        ]
         if self.mergeable:
             said.append(f"merge_small_files would merge {self.mergeable} files")
         if self.rewritable:
@@ -180,6 +186,7 @@ def describe(
         goal,
         _mergeable(files, goal),
         sum(each.deleted > each.rows * _REWRITE for each in files),
+        hidden_files(duck, config, identity),
     )
 
 

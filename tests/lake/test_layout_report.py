@@ -19,8 +19,11 @@ from sqlalchemy import (
     String,
     Table,
     delete,
+    func,
     insert,
+    select,
     text,
+    update,
 )
 
 from sqlalchemy_ducklake import describe, errors, table_writer, write_table
@@ -148,3 +151,24 @@ def test_after_upkeep_and_sorting_a_merge_reads_few_files(lake: Engine) -> None:
     assert after.keys[0].depth < 2
     assert unsorted == 10
     assert scanned(lake) == 1
+
+
+def test_files_that_are_older_than_buckets_are_told(lake: Engine) -> None:
+    heap = Table("heap", MetaData(), Column("k", String), Column("n", Integer))
+    heap.create(lake)
+    rows = pa.table({"k": ["a", "b"] * 20, "n": pa.array(range(40), pa.int32())})
+    with lake.begin() as connection, table_writer(connection, heap) as w:
+        w.write(rows)
+    with lake.begin() as connection:
+        connection.execute(text("ALTER TABLE heap SET PARTITIONED BY (bucket(2, k))"))
+    found = select(func.count()).where(heap.c.k == "a")
+    with lake.begin() as connection:
+        # If the engine finds them, the advice has had its day.
+        assert connection.scalar(found) == 0
+        report = describe(connection, heap)
+        assert report.hidden == {"k": 1}
+        assert report.advice()[0].startswith("a search by 'k' misses the rows of 1 files")
+        connection.execute(update(heap).values(n=heap.c.n + 1))
+    with lake.connect() as connection:
+        assert connection.scalar(found) == 20
+        assert describe(connection, heap).hidden == {}
