@@ -17,7 +17,7 @@ from sqlalchemy.types import TypeEngine
 from sqlalchemy_ducklake.alembic import audits, catalog, nested
 from sqlalchemy_ducklake.alembic.comparison import same_default
 from sqlalchemy_ducklake.alembic.fields import FieldOperations
-from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
+from sqlalchemy_ducklake.alembic.refusals import MigrationRefused, late_rename
 from sqlalchemy_ducklake.alembic.revisions import RevisionRun
 from sqlalchemy_ducklake.alembic.tables import LakeTable
 from sqlalchemy_ducklake.dialect import tags
@@ -72,9 +72,10 @@ class DuckLakeImpl(RevisionRun, FieldOperations):
     ) -> None:
         """Rename a table; foreign keys follow.
 
-        The lake refuses it after another change of the table in the same transaction.
+        Raises MigrationRefused after another change of the table in the same transaction.
         """
         before = self.table(old_table_name, schema)
+        self._refuse_late_rename(before)
         parent = before.schema, before.name
         others = [
             one
@@ -88,6 +89,12 @@ class DuckLakeImpl(RevisionRun, FieldOperations):
         self.remember_layout(after, layout)
         for one in (after, *others):
             self.settle(one, one.with_parent_renamed(*parent, str(new_table_name)))
+
+    def _refuse_late_rename(self, table: LakeTable) -> None:
+        """Refuse to rename what this transaction altered; the driver would, too."""
+        raw: Any = None if self.as_sql else self.lake.connection.driver_connection
+        if raw is not None and table.name.lower() in raw.work.altered:
+            raise late_rename(table.name)
 
     def create_table_comment(self, table: schema.Table) -> None:
         """Write the comment of a table and keep its tag."""

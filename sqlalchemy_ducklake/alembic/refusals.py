@@ -23,6 +23,16 @@ class MigrationRefused(CommandError):
         return type(self), (self.table, self.reason, self.advice)
 
 
+def late_rename(table: str) -> MigrationRefused:
+    """Return the error of renaming a table after another change of it."""
+    return MigrationRefused(
+        table,
+        "it was changed earlier in this transaction, and to rename it then makes the whole "
+        "lake unreadable (DuckLake 1.5.5)",
+        "rename it before, or in a revision of its own",
+    )
+
+
 class MigratedMeanwhile(CommandError):
     """Another process has run revisions since this one read which were to run.
 

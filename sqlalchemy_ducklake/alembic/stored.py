@@ -20,11 +20,13 @@ from sqlalchemy.sql.compiler import DDLCompiler
 
 from sqlalchemy_ducklake.alembic import catalog
 from sqlalchemy_ducklake.alembic.elements import Refuse, StoreComment
-from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
+from sqlalchemy_ducklake.alembic.refusals import MigrationRefused, late_rename
 from sqlalchemy_ducklake.alembic.tables import LakeTable
+from sqlalchemy_ducklake.alembic.writes import statements_of
 from sqlalchemy_ducklake.dialect.base import DuckLakeDialect
 from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
 from sqlalchemy_ducklake.dialect.layout import Layout
+from sqlalchemy_ducklake.driver.renames import altered_name
 from sqlalchemy_ducklake.keys import Constraints
 
 _Place = tuple[str, str]
@@ -57,6 +59,7 @@ class StoredTables(DefaultImpl):
         #: What an offline script made since its last COMMIT, and what it sets after the next.
         self.created: set[_Place] = set()
         self._later: list[TableOptions] = []
+        self._altered: set[str] = set()
 
     def check_turn(self) -> None:
         """Find out whether it is still the turn of this run of revisions."""
@@ -105,6 +108,23 @@ class StoredTables(DefaultImpl):
                 "do it before rows are inserted, or in a revision of its own",
             ) from error
 
+    def static_output(self, text: str) -> None:
+        """Write a piece of an offline script, unless it would ruin the lake.
+
+        Raises MigrationRefused for the rename of a table that the same transaction altered,
+        which the driver refuses and DuckDB's shell does not.
+        """
+        for statement in statements_of(text) or ():
+            self._note_rename(statement.query)
+        super().static_output(text)
+
+    def _note_rename(self, query: str) -> None:
+        name, renames = altered_name(query) or (None, False)
+        if renames and name in self._altered:
+            raise late_rename(str(name))
+        if name is not None and not renames:
+            self._altered.add(name)
+
     def set_later(self, options: TableOptions) -> None:
         """Set options in an offline script right after the next COMMIT."""
         self._later.append(options)
@@ -113,6 +133,7 @@ class StoredTables(DefaultImpl):
         """Give what is to be set after a COMMIT of an offline script, once."""
         waiting, self._later = self._later, []
         self.created.clear()
+        self._altered.clear()
         return waiting
 
     @property

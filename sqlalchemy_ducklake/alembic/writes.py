@@ -17,7 +17,8 @@ _word = re.compile(r"\w+")
 def writes(construct: Any, schema: str, name: str, default_schema: str) -> bool:
     """Tell whether a statement inserts into a table, or updates it.
 
-    Of a text it is enough that it writes something and names the table somewhere.
+    Of a text it is enough that it writes something and names the table somewhere; one with
+    parameters in SQLAlchemy's form cannot be read, so it is enough that it names the table.
     """
     if isinstance(construct, UpdateBase) and not isinstance(construct, Delete):
         table: Any = getattr(construct, "table", None)
@@ -25,10 +26,18 @@ def writes(construct: Any, schema: str, name: str, default_schema: str) -> bool:
         return place == (schema, name)
     if not isinstance(construct, str | TextClause):
         return False
-    return any(
-        statement.type in _WRITING and _names(statement.query, name)
-        for statement in duckdb.extract_statements(str(construct))
-    )
+    statements = statements_of(str(construct))
+    if statements is None:
+        return _names(str(construct), name)
+    return any(one.type in _WRITING and _names(one.query, name) for one in statements)
+
+
+def statements_of(text: str) -> list[duckdb.Statement] | None:
+    """Return the statements of a text; None if it is not the engine's SQL."""
+    try:
+        return duckdb.extract_statements(text)
+    except duckdb.ParserException:
+        return None
 
 
 def _names(query: str, name: str) -> bool:

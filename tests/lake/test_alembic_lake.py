@@ -343,6 +343,7 @@ WRITES: list[Callable[[Op], object]] = [
     lambda op: op.rewrite_ducklake_data("t"),
     lambda op: op.execute("INSERT INTO main.T SELECT * FROM t"),
     lambda op: op.execute(sa.text("SELECT 1; UPDATE \"t\" SET v = 'x'")),
+    lambda op: op.execute(sa.text("UPDATE t SET v = :v WHERE id = 3").bindparams(v="x")),
     lambda op: op.execute(sa.update(sa.table("t", sa.column("v"))).values(v="x")),
     lambda op: op.bulk_insert(
         sa.table("t", sa.column("id", sa.Integer), sa.column("v")), [{"id": 100, "v": ""}]
@@ -362,6 +363,19 @@ def test_a_write_after_a_reset_of_partitions_does_not_end_the_engine(
     assert options_of(lake) == {}
     migrate(lake, lambda op: op.execute("INSERT INTO t (id, v) VALUES (500, 'x')"))
     assert len(rows_of(lake)) >= 32
+
+
+def test_a_table_is_not_renamed_after_a_change_that_would_ruin_the_lake(lake: Engine) -> None:
+    for change in (
+        lambda op: op.add_column("t", sa.Column("n", sa.Integer)),
+        lambda op: op.create_table_comment("t", "what"),
+        lambda op: op.set_ducklake_sorting("t", ["id"]),
+    ):
+        with pytest.raises(MigrationRefused, match="revision of its own"):
+            migrate(lake, change, lambda op: op.rename_table("t", "u"))
+    migrate(lake, lambda op: op.rename_table("t", "u"))
+    migrate(lake, lambda op: op.rename_table("u", "t"))
+    assert len(rows_of(lake)) == 31
 
 
 def test_what_others_refer_to_is_not_dropped(engine: Engine) -> None:

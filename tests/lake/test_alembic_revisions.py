@@ -334,3 +334,15 @@ def test_an_offline_script_stops_at_rows_that_a_new_key_would_not_hold(
     migrations.upgrade(sql=True)
     with pytest.raises(duckdb.Error, match=r"refused: \[\{'v': 5\}\]"):
         run_script(migrations.output.getvalue())
+
+
+def test_an_offline_script_does_not_ruin_the_lake_by_a_late_rename(
+    migrations: Migrations,
+) -> None:
+    migrations.add("one", "op.create_table('t', sa.Column('id', sa.Integer), comment='it')")
+    migrations.add("two", "op.rename_table('t', 'u')\nop.create_table_comment('u', 'this')")
+    migrations.upgrade(sql=True)
+    run_script(migrations.output.getvalue())
+    migrations.add("three", "op.drop_table_comment('u')\nop.rename_table('u', 'v')")
+    with pytest.raises(MigrationRefused, match="revision of its own"):
+        migrations.upgrade(sql=True)
