@@ -25,6 +25,7 @@ from benchmarks import (
     bench_recent,
     bench_reflection,
     bench_update,
+    bench_writer,
 )
 from benchmarks.measure import Report
 
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Callable[..., Report]] = {
     "reflection": bench_reflection.run,
     "reflection-sqlite": bench_reflection.run_on_sqlite,
     "update": bench_update.run,
+    "writer": bench_writer.run,
 }
 
 
