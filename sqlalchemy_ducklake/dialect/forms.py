@@ -33,9 +33,15 @@ class FormsCompiler(SQLCompiler):
         kept = [each for each in clauses if not isinstance(each, Qualify)]
         return super()._generate_delimited_and_list(kept, **kw)
 
-    def _compose_select_body(self, text: Any, select: Any, *args: Any) -> Any:
-        """… QUALIFY <condition>, if nothing follows that would bring it along."""
-        body = super()._compose_select_body(text, select, *args)
+    def _compose_select_body(
+        self, text: Any, select: Any, state: Any, columns: Any, froms: Any, *args: Any
+    ) -> Any:
+        """… QUALIFY <condition>, if nothing follows that would bring it along.
+
+        Functions in FROM come last: the engine knows the columns of what stands before.
+        """
+        froms = sorted(froms, key=lambda each: isinstance(each, TableValuedAlias))
+        body = super()._compose_select_body(text, select, state, columns, froms, *args)
         if select._order_by_clauses or select._has_row_limiting_clause:
             return body
         return body + self.qualify_clause(select, **args[-1])

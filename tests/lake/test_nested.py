@@ -150,6 +150,7 @@ counted = func.unnest(c.tags).table_valued("tag", with_ordinality="n")
     ("query", "rows"),
     [
         (select(c.id, unnested.column_valued("tag")), [(1, "a"), (1, "b")]),
+        (select(unnested.column_valued("tag"), c.id), [("a", 1), ("b", 1)]),
         (select(c.id, unnested.column_valued()), [(1, "a"), (1, "b")]),
         (select(unnested), [("a",), ("b",)]),
         (select(c.id, by_row.c.tag), [(1, "a"), (1, "b")]),
