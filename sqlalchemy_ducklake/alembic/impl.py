@@ -92,7 +92,7 @@ class DuckLakeImpl(RevisionRun, FieldOperations):
 
     def _refuse_late_rename(self, table: LakeTable) -> None:
         """Refuse to rename what this transaction altered; the driver would, too."""
-        raw: Any = None if self.as_sql else self.lake.connection.driver_connection
+        raw: Any = None if self.as_sql else self.lake.connection.dbapi_connection
         if raw is not None and table.name.lower() in raw.work.altered:
             raise late_rename(table.name)
 

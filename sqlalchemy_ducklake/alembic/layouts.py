@@ -104,7 +104,7 @@ class LayoutOperations(StoredTables):
         if self.as_sql:
             self.set_later(late) if self._is_new(table) else self._exec(set_options(late)[0])
         elif self._is_new(table):
-            raw: Any = self.lake.connection.driver_connection
+            raw: Any = self.lake.connection.dbapi_connection
             self.dialect.late_options.add(raw, late)
         else:
             self._exec(set_options(late)[0])

@@ -158,5 +158,5 @@ def _told(step: MigrationInfo) -> dict[str, Any]:
 
 
 def _said(connection: Connection) -> CommitInfo:
-    raw: Any = connection.connection.driver_connection
+    raw: Any = connection.connection.dbapi_connection
     return cast("CommitInfo", raw.commit_info)

@@ -164,12 +164,12 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     def do_commit(self, dbapi_connection: PoolProxiedConnection) -> None:
         """Commit, then set the options of tables that were made."""
         super().do_commit(dbapi_connection)
-        self.late_options.settle(dbapi_connection.driver_connection)
+        self.late_options.settle(dbapi_connection.dbapi_connection)
 
     def do_rollback(self, dbapi_connection: PoolProxiedConnection) -> None:
         """Roll back, and forget what was to be done after the commit."""
         super().do_rollback(dbapi_connection)
-        self.late_options.forget(dbapi_connection.driver_connection)
+        self.late_options.forget(dbapi_connection.dbapi_connection)
 
     def is_disconnect(self, e: Exception, connection: Any, cursor: Any) -> bool:
         """Tell whether the connection, or its whole DuckDB instance, is beyond use."""

@@ -46,7 +46,7 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     @property
     def own_connection(self) -> Connection:
         """The driver's connection."""
-        return cast("Connection", self.root_connection.connection.driver_connection)
+        return cast("Connection", self.root_connection.connection.dbapi_connection)
 
     def require_base(self) -> None:
         """Let a statement with ``expected_base`` fail if its table is another by now."""

@@ -44,7 +44,7 @@ def run_transaction(
 
 def _run(engine: Engine, function: Callable[[Connection], _Result], *, alone: bool) -> _Result:
     with engine.connect().execution_options(isolation_level="SNAPSHOT") as connection:
-        raw = connection.connection.driver_connection
+        raw = connection.connection.dbapi_connection
         assert raw is not None
         turn = raw.exclusive() if alone else contextlib.nullcontext()
         with turn, connection.begin():

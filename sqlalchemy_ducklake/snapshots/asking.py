@@ -18,7 +18,7 @@ def core_connection(connection: Connection | Session) -> Connection:
 
 def driver_connection(connection: Connection | Session) -> DriverConnection:
     """Give the driver's connection below."""
-    raw = core_connection(connection).connection.driver_connection
+    raw = core_connection(connection).connection.dbapi_connection
     return cast("DriverConnection", raw)
 
 

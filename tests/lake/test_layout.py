@@ -185,3 +185,11 @@ def test_other_databases_see_nothing_of_it() -> None:
     engine = create_engine("sqlite://")
     laid_out(sa.MetaData()).create(engine)
     engine.dispose()
+
+
+def test_a_connection_that_left_its_pool_sets_options_too(engine: Engine) -> None:
+    with engine.connect() as connection:
+        connection.detach()
+        laid_out(sa.MetaData()).create(connection)
+        connection.commit()
+        assert inspect(connection).get_table_options("events") == DESCRIBED

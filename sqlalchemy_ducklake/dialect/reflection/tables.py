@@ -343,7 +343,7 @@ def _changed_catalog(connection: Connection) -> bool:
 
     A driver that does not say so is not trusted.
     """
-    driver = connection.connection.driver_connection
+    driver = connection.connection.dbapi_connection
     open_one = getattr(driver, "in_transaction", True)
     return bool(open_one and getattr(driver, "changed_catalog", True))
 
