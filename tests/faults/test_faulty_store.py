@@ -174,7 +174,8 @@ def test_a_store_that_fails_now_and_then(engine: Engine, spoiler: Spoiler, spoil
     spoiler.spoil, spoiler.share = spoil, 0.2
     refused = 0
     for turn in range(15):
-        rows = [{"id": n * (turn + 1), "s": f"turn {turn}"} for n in range(40)]
+        changed = {n * (turn + 1): f"turn {turn}" for n in range(40)}
+        rows = [{"id": key, "s": value} for key, value in changed.items()]
         try:
             with engine.begin() as connection:
                 connection.execute(upsert(table, rows))
@@ -182,7 +183,7 @@ def test_a_store_that_fails_now_and_then(engine: Engine, spoiler: Spoiler, spoil
             assert not errors.classify(error).may_have_published  # noqa: PT017
             refused += 1
         else:
-            expected |= {row["id"]: row["s"] for row in rows}
+            expected |= changed
     spoiler.spoil = "nothing"
     assert contents(engine) == expected
     assert refused < 15
