@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL, make_url
 
+from sqlalchemy_ducklake.compat import SQLALCHEMY
 from sqlalchemy_ducklake.dialect.url import (
     LAKE,
     POSTGRES,
@@ -97,7 +98,9 @@ CONFIGS = [
 def test_what_can_be_read_can_be_written(config: LakeConfig) -> None:
     url = url_from_config(config)
     assert config_from_url(url) == config
-    assert config_from_url(make_url(url.render_as_string(hide_password=False))) == config
+    # SQLAlchemy 2.0 writes a question mark in a path as it is, and cannot read it again.
+    if SQLALCHEMY > (2, 0) or "?" not in (url.database or ""):
+        assert config_from_url(make_url(url.render_as_string(hide_password=False))) == config
 
 
 @pytest.mark.parametrize(
