@@ -79,7 +79,7 @@ def look(folder: Path, url: str, rows: int) -> int:
 
 def test_a_killed_writer_leaves_no_file_that_is_not_found(tmp_path: Path) -> None:
     orphans = kill_and_look(
-        tmp_path, rows=400_000, target=400_000, kills=4, longest=0.4, seed=5
+        tmp_path, rows=400_000, target=400_000, kills=3, longest=0.4, seed=5
     )
     assert any(orphans)
 

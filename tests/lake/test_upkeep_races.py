@@ -36,7 +36,7 @@ t = Table(
     Column("n", Integer),
 )
 heap = Table("heap", metadata, Column("n", Integer))
-ROWS, WRITERS, CHANGES = 400, 2, 12
+ROWS, WRITERS, CHANGES = 400, 2, 5
 
 
 @pytest.fixture
