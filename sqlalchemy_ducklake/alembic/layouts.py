@@ -19,7 +19,7 @@ from sqlalchemy_ducklake.alembic.elements import AlterPartitioning, AlterSorting
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
 from sqlalchemy_ducklake.alembic.stored import StoredTables
 from sqlalchemy_ducklake.alembic.tables import LakeTable
-from sqlalchemy_ducklake.alembic.writes import writes
+from sqlalchemy_ducklake.alembic.writes import names_in, writes
 from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
 from sqlalchemy_ducklake.dialect.layout import (
     BUCKET,
@@ -50,7 +50,7 @@ class LayoutOperations(StoredTables):
         for schema, name in self.memory.unpartitioned:
             if writes(construct, schema, name, self.real_schema(None)):
                 table = self.table(name, schema)
-                self._partition(table, (_one_bucket(table),))
+                self._partition(table, (self._one_bucket(table, construct),))
                 super()._exec(text(f"SET SESSION {_INLINING} = 0"))
                 result = super()._exec(construct, *args, **kw)
                 super()._exec(text(f"RESET SESSION {_INLINING}"))
@@ -62,6 +62,22 @@ class LayoutOperations(StoredTables):
         element = AlterPartitioning(table.name, table.schema, Layout(partition_by=keys))
         self.alter(table, element)
 
+    def _one_bucket(self, table: LakeTable, construct: Any) -> PartitionKey:
+        """Return a key by which all rows of a table are in one partition.
+
+        DuckLake does not find a row of an older file by the column of a bucket (1.5.5), so it
+        is one that the statement says nothing of, unless that searches for nothing.
+        """
+        named = names_in(construct, self.dialect)
+        for column in table.columns.values():
+            if not column.type.inside and column.name.lower() not in named:
+                return PartitionKey(column.name, BUCKET, 1)
+        raise MigrationRefused(
+            table.name,
+            "this transaction has reset its partitions, and cannot search its rows then",
+            "reset them in a revision of their own",
+        )
+
     def layout(self, table: LakeTable) -> Layout:
         """Return the layout of a table as it is now, changed by this transaction or not."""
         there = self.memory.laid_out.get((table.schema, table.name))
@@ -70,7 +86,11 @@ class LayoutOperations(StoredTables):
         return Layout() if self.as_sql else self._committed(table).layout
 
     def set_partitioning(self, name: str, keys: Sequence[Any], schema: str | None) -> None:
-        """Partition what a table gets from now on; without ``keys`` it is not partitioned."""
+        """Partition what a table gets from now on; without ``keys`` it is not partitioned.
+
+        By the column of a bucket DuckLake finds nothing in files from before (1.5.5), so
+        with one of these the rows that are there are written anew.
+        """
         table = self.table(name, schema)
         types = {one.name: sql_type(one.type) for one in table.columns.values()}
         found = partition_keys(keys, types, self.compiler, f"table {table.name!r}")
@@ -79,6 +99,8 @@ class LayoutOperations(StoredTables):
         self.remember_layout(table, layout)
         if found:
             self.memory.unpartitioned.discard((table.schema, table.name))
+            if any(key.transform == BUCKET for key in found) and not self._is_new(table):
+                self.rewrite_data(name, schema)
         else:
             self.memory.unpartitioned.add((table.schema, table.name))
 
@@ -180,19 +202,6 @@ class LayoutOperations(StoredTables):
                 "set it to the value that is wanted",
             )
         return kept
-
-
-def _one_bucket(table: LakeTable) -> PartitionKey:
-    """Return a key by which all rows of a table are in one partition."""
-    for column in table.columns.values():
-        if not column.type.inside:
-            return PartitionKey(column.name, BUCKET, 1)
-    raise MigrationRefused(
-        table.name,
-        "this transaction has reset its partitions, and cannot write its rows, which have "
-        "nothing but fields",
-        "reset them in a revision of their own",
-    )
 
 
 def set_options(late: TableOptions) -> list[CallLake]:

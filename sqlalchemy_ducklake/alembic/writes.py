@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import duckdb
-from sqlalchemy import Delete, TextClause
+from sqlalchemy import Delete, Dialect, Insert, TextClause, Update
 from sqlalchemy.sql.dml import UpdateBase
 
 _Kind = duckdb.StatementType
@@ -30,6 +30,21 @@ def writes(construct: Any, schema: str, name: str, default_schema: str) -> bool:
     if statements is None:
         return _names(str(construct), name)
     return any(one.type in _WRITING and _names(one.query, name) for one in statements)
+
+
+def names_in(construct: Any, dialect: Dialect) -> frozenset[str]:
+    """Return the words of a statement, in lower case, that may name what it searches by.
+
+    An UPDATE without WHERE and an INSERT into a table without keys search for nothing.
+    """
+    table: Any = getattr(construct, "table", None)
+    searches = getattr(construct, "whereclause", None) is not None
+    if isinstance(construct, Update) and not searches:
+        return frozenset()
+    if isinstance(construct, Insert) and not getattr(table, "primary_key", ()):
+        return frozenset()
+    text = construct if isinstance(construct, str) else construct.compile(dialect=dialect)
+    return frozenset(word.lower() for word in _word.findall(str(text)))
 
 
 def statements_of(text: str) -> list[duckdb.Statement] | None:
