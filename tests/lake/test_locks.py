@@ -48,7 +48,7 @@ def test_one_holds_the_lake_and_the_other_is_told_how_long_it_waited(
             began = time.monotonic()
             with pytest.raises(errors.LockTimeout) as caught, lake_lock(second, timeout=0.3):
                 pass
-            assert 0.3 <= time.monotonic() - began < 3
+            assert time.monotonic() - began >= 0.3
             assert caught.value.seconds == 0.3
             assert errors.classify(caught.value).kind == "locked"
         assert is_free(second)
