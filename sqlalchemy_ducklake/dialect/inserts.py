@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Column, exc, func, select
+from sqlalchemy import Column, FetchedValue, exc, func, select
 from sqlalchemy import types as sqltypes
 from sqlalchemy.sql import crud
-from sqlalchemy.sql.elements import BindParameter
+from sqlalchemy.sql.elements import BindParameter, ColumnElement
 from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import FromClause, TableClause
 
@@ -24,7 +24,7 @@ from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler
 from sqlalchemy_ducklake.dialect.shell import TextStep
 from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, Role, Step
 from sqlalchemy_ducklake.merge import staging
-from sqlalchemy_ducklake.merge.checks import Key, keys_of
+from sqlalchemy_ducklake.merge.checks import Key, keys_of, primary_key_of
 from sqlalchemy_ducklake.merge.constraints import Constraints
 from sqlalchemy_ducklake.merge.ignore import IgnorePlan
 from sqlalchemy_ducklake.merge.insert import InsertPlan
@@ -253,18 +253,30 @@ class InsertCompiler(ScriptCompiler):
         query = query.having(number.is_not(None))  # every row may have been skipped
         return [PlannedStep(query, Step(Role.COUNTS))]
 
+    def _stored_rows(self, plan: InsertPlan | UpsertPlan) -> ColumnElement[bool] | None:
+        """Say which rows to return of those that were stored; None if the staged ones do.
+
+        They do not where the lake alone knows what it stored (``FetchedValue``).
+        """
+        if isinstance(plan, UpsertPlan):
+            return plan.returned()
+        fetched = any(_is_fetched(each) for each in plan.target.c)
+        key = primary_key_of(plan.target) if fetched else None
+        return None if key is None else key.matches(plan.target, plan.stage)
+
     def _return(self, statement: Any, plan: InsertPlan | UpsertPlan) -> TextStep:
         """SELECT the returned columns in the order of the given rows."""
         stage = self.preparer.format_table(plan.stage)
         name = self.preparer.quote(statement.table.name)
         sequence = self.preparer.quote(staging.SEQUENCE)
-        if isinstance(plan, InsertPlan):
+        stored = self._stored_rows(plan)
+        if stored is None:
             columns, _ = self.returned_columns(statement, name)
             source, order = f"{stage} AS {name}", f"{name}.{sequence}"
         else:
             target = self.preparer.format_table(statement.table)
             columns, _ = self.returned_columns(statement, target)
-            found = self.expression(plan.returned(), statement.table, plan.stage)
+            found = self.expression(stored, statement.table, plan.stage)
             source = f"{target} JOIN {stage} ON {found}"
             order = f"{stage}.{sequence}"
         if self.batch_name in columns:
@@ -272,6 +284,11 @@ class InsertCompiler(ScriptCompiler):
             place = f"{self.batch_name}.{sequence}"
             source += f" JOIN {self.batch_name} ON {place} = {order}"
         return f"SELECT {columns} FROM {source} ORDER BY {order}", Step(Role.ROWS)
+
+
+def _is_fetched(column: Any) -> bool:
+    """Tell whether a column has a default of which nothing more is known."""
+    return type(getattr(column, "server_default", None)) is FetchedValue
 
 
 def _allocated(target: FromClause, columns: Sequence[Any]) -> Column[Any] | None:

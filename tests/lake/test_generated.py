@@ -9,6 +9,7 @@ from sqlalchemy import (
     Column,
     Computed,
     Engine,
+    FetchedValue,
     Identity,
     Integer,
     MetaData,
@@ -161,3 +162,27 @@ def test_a_delete_that_asks_for_defaults_of_nothing_deletes(lake: Engine) -> Non
         statement = square.delete().where(square.c.id == 1).return_defaults()
         assert connection.execute(statement).rowcount == 1
     assert [row[0] for row in rows(lake)] == [2]
+
+
+def test_a_default_that_only_the_lake_knows_is_returned(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE known (id INTEGER, a VARCHAR DEFAULT 'lake')")
+        table = Table(
+            "known",
+            MetaData(),
+            Column("id", Integer, primary_key=True),
+            Column("a", String, FetchedValue()),
+        )
+        many = insert(table).returning(table.c.id, table.c.a)
+        assert connection.execute(many, [{}, {}]).all() == [(1, "lake"), (2, "lake")]
+        assert connection.execute(many, {"a": "own"}).all() == [(3, "own")]
+
+    class Known(DeclarativeBase):
+        pass
+
+    Known.registry.map_imperatively(type("Row", (), {}), table)
+    row: Any = next(iter(Known.registry.mappers)).class_()
+    with Session(engine) as session:
+        session.add(row)
+        session.flush()
+        assert (row.id, row.a) == (4, "lake")
