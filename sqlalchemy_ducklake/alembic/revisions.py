@@ -49,18 +49,15 @@ class RevisionRun(StoredTables):
 
     def start_migrations(self) -> None:
         """Let each revision have its own transaction, and tell of it."""
-        from alembic import context as environment  # which imports this, by its plugins
-
         super().start_migrations()
-        with contextlib.suppress(NameError):  # nobody runs an env.py
-            run = cast("Any", environment.get_context())
-            if run.impl is self:
-                self._run = run
-                # Alembic has this as an option of env.py only.
-                run._transaction_per_migration = True  # noqa: SLF001
-                run.on_version_apply_callbacks = (*run.on_version_apply_callbacks, self._tell)
-                if not self.as_sql:
-                    event.listen(self.lake, "begin", self._restore)
+        run = _running_environment()
+        if run is not None and run.impl is self:
+            self._run = run
+            # Alembic has this as an option of env.py only.
+            run._transaction_per_migration = True  # noqa: SLF001
+            run.on_version_apply_callbacks = (*run.on_version_apply_callbacks, self._tell)
+            if not self.as_sql:
+                event.listen(self.lake, "begin", self._restore)
 
     def emit_begin(self) -> None:
         """Begin, unless it is begun; before the first time attach the lake."""
@@ -121,18 +118,27 @@ class RevisionRun(StoredTables):
 
     def _preamble(self) -> list[str]:
         """Give the lines that attach the lake; secrets are never among them."""
-        from alembic import context as environment
-
-        try:
-            config = environment.get_context().config
-        except NameError:
-            return []  # nobody runs an env.py
+        run = _running_environment()
+        if run is None:
+            return []
+        config = run.config
         url = self.context_opts.get(URL_OPTION) or (
             config and config.get_main_option("sqlalchemy.url")
         )
         if not url or make_url(url).get_backend_name() != self.__dialect__:
             return [f"-- Attach the lake here; context.configure({URL_OPTION}=…) writes it."]
         return attaching(config_from_url(make_url(url)))
+
+
+def _running_environment() -> Any:
+    """Give the context of the env.py that runs, None without one."""
+    from alembic import context as environment  # which imports this, by its plugins
+
+    try:
+        return environment.get_context()
+    except (NameError, AttributeError):
+        # Alembic raises the one before the first env.py has run, the other after the last.
+        return None
 
 
 def described(before: CommitInfo, steps: list[MigrationInfo]) -> CommitInfo:
