@@ -8,7 +8,6 @@ info carry the revision.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
