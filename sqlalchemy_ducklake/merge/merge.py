@@ -69,8 +69,6 @@ from sqlalchemy_ducklake.merge.steps import (
     constant,
 )
 
-_CHANGING = ("updated", "deleted")
-
 
 @dataclass(frozen=True, eq=False)
 class MergePlan:
