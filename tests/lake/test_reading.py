@@ -203,12 +203,30 @@ def test_a_long_interval_survives_the_next_statement(connection: driver.Connecti
 def test_an_error_in_the_stream_is_of_the_class_that_the_engine_means(
     connection: driver.Connection,
 ) -> None:
-    bad = "CASE WHEN range = 500000 THEN CAST('x' || range AS BIGINT) ELSE range END"
-    cursor = connection.cursor().execute(f"SELECT {bad} FROM range(1000000)")
+    connection.cursor().execute("SET threads = 1")
+    cursor = connection.cursor().execute(_BAD)
     with pytest.raises(duckdb.ConversionException, match="x500000"):
         cursor.fetchall()
     with pytest.raises(errors.TransactionAborted):
         connection.commit()
+
+
+def test_an_error_of_one_thread_that_stops_the_others_says_where_its_cause_went(
+    connection: driver.Connection,
+) -> None:
+    connection.cursor().execute("SET threads = 4")
+    for _ in range(30):
+        cursor = connection.cursor().execute(_BAD)
+        with pytest.raises((duckdb.ConversionException, duckdb.InterruptException)) as caught:
+            cursor.fetchall()
+        connection.rollback()
+        cause_lost = isinstance(caught.value, duckdb.InterruptException)
+        notes = getattr(caught.value, "__notes__", [])
+        assert any("SET threads = 1" in note for note in notes) == cause_lost
+
+
+_BAD = """SELECT CASE WHEN range = 500000 THEN CAST('x' || range AS BIGINT) ELSE range END
+    FROM range(1000000)"""
 
 
 def test_streaming_needs_memory_for_a_batch_only(connection: driver.Connection) -> None:
