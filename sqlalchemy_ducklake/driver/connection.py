@@ -12,6 +12,7 @@ import contextlib
 import os
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -72,6 +73,8 @@ class Connection:
         #: Settings of the engine that something holds for a while.
         self.settings = HeldSettings(self._duck)
         self.serializable = False
+        #: Whether a statement may have made a temporary table or view.
+        self.may_hold_temporary = False
         self.commit_info = CommitInfo()
         self.lock_timeout = DEFAULT_TIMEOUT
         self.work = Work()
@@ -121,15 +124,16 @@ class Connection:
         return None if self._last is None else self._last.snapshot(self._session)
 
     @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive(self, look: Callable[[], None] | None = None) -> Iterator[None]:
         """Hold the lock of the lake; who commits by compare-and-swap waits for it.
 
-        Other writers can still be first, if they are not of this package.
+        Other writers can still be first, if they are not of this package.  Who waits with a
+        transaction open gives ``look``, which raises if waiting is of no use any more.
         """
         if self._exclusive:
             yield
             return
-        with lake_lock(self._session, timeout=self.lock_timeout):
+        with lake_lock(self._session, timeout=self.lock_timeout, look=look):
             self._exclusive = True
             try:
                 yield
@@ -169,7 +173,8 @@ class Connection:
         work.guarded = work.guarded or (self.serializable and work.changed)
         self._forget_transaction()
         try:
-            with self.exclusive() if work.guarded else contextlib.nullcontext():
+            look = partial(commit.refuse_drift, self._session)
+            with self.exclusive(look) if work.guarded else contextlib.nullcontext():
                 self._last = commit.publish(self._session, work, work.info or self.commit_info)
         except BaseException:
             commit.roll_back(self._duck)

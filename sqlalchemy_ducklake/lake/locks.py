@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -38,12 +38,71 @@ if sys.platform != "win32":
 
 DEFAULT_TIMEOUT = 60.0
 
+# Seconds until who waits looks up for the first time, which loses the place in the queue.
+_PATIENCE, _PATIENCE_WHILE_READING = 5.0, 0.5
 
+_WAITING = """SELECT 1 AS waiting FROM pg_locks JOIN pg_database ON pg_database.oid = database
+    WHERE locktype = 'relation' AND NOT granted AND datname = current_database() LIMIT 1"""
+
+
+@contextmanager
 def lake_lock(
-    session: Session, *, timeout: float = DEFAULT_TIMEOUT
-) -> AbstractContextManager[None]:
-    """Hold the one lock of a lake; raises LockTimeout after ``timeout`` seconds."""
-    return _held(session, "", (), timeout)
+    session: Session,
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    look: Callable[[], None] | None = None,
+) -> Iterator[None]:
+    """Hold the one lock of a lake; raises LockTimeout after ``timeout`` seconds.
+
+    Who has read a PostgreSQL catalog holds locks of its tables until the transaction ends.
+    If the lock's holder waits for one of those (after a flush of inlined rows their table is
+    dropped), nobody gets on, and the server cannot see why: two backends stand for each
+    writer.  So who waits looks up now and then, and goes on without the lock, which is
+    politeness only, when anybody at all waits for a table.  A waiter that has such a
+    transaction open gives ``look``, which may raise; it is called sooner.
+    """
+    if not isinstance(session.config.catalog, PostgresCatalog):
+        with _held(session, "", (), timeout):
+            yield
+        return
+    with contextlib.ExitStack() as stack:
+        patience = _PATIENCE if look is None else _PATIENCE_WHILE_READING
+        _wait_and_look(session, stack, timeout, patience, look or _nothing)
+        yield
+
+
+def _wait_and_look(
+    session: Session,
+    stack: contextlib.ExitStack,
+    timeout: float,
+    patience: float,
+    look: Callable[[], None],
+) -> None:
+    deadline = time.monotonic() + timeout
+    while True:
+        left = max(deadline - time.monotonic(), 0.001)
+        try:
+            stack.enter_context(_advisory(session, "", (), min(patience, left)))
+        except LockTimeout:
+            look()
+            if _somebody_waits_for_a_table(session):
+                return
+            if patience >= left:
+                raise LockTimeout((), timeout) from None
+            patience *= 2
+        else:
+            return
+
+
+def _somebody_waits_for_a_table(session: Session) -> bool:
+    with contextlib.closing(session.duck.cursor()) as duck:
+        database = session.config.metadata_catalog
+        found = duck.execute("FROM postgres_query($1, $2)", [database, _WAITING]).fetchone()
+    return found is not None
+
+
+def _nothing() -> None:
+    """See nothing that speaks against waiting."""
 
 
 @contextmanager
