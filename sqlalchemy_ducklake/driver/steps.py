@@ -41,7 +41,7 @@ class ScriptRun:
         script, work = self._script, self._connection.work
         trusted = self._connection.trusts(script)
         self.outcome.flags = frozenset((*script.flags, TRUSTED) if trusted else script.flags)
-        work.note_script(script, trusted=trusted)
+        work.note_script(script, trusted=trusted, staged=self._connection.staging)
         try:
             for repeat, group in itertools.groupby(self._steps, lambda pair: pair[1].repeat):
                 self._run_group(list(group), repeat, values)
@@ -80,7 +80,10 @@ class ScriptRun:
         self._connection.send(statement, {name: values[name] for name in names})
         duck = self._connection.duck
         if step.role is Role.COUNT:
-            self.outcome.add({step.name: affected_rows(duck)})
+            affected = affected_rows(duck)
+            self.outcome.add({step.name: affected})
+            if step.less:
+                self.outcome.add({step.less: -affected})
         elif step.role is Role.COUNTS:
             self.outcome.add(dict(duck.fetchall()))
         elif step.role is Role.CHECK:

@@ -109,3 +109,8 @@ def effects_name() -> str:
 def rows_name() -> str:
     """Give the name of the stage that holds the rows of a statement."""
     return _ROWS
+
+
+def own_name(name: str) -> str:
+    """Give a name that no user's collides with."""
+    return f"_{name}_{_SUFFIX}"

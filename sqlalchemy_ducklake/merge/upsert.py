@@ -38,6 +38,14 @@ from sqlalchemy.sql.visitors import replacement_traverse
 
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.merge import waves
+from sqlalchemy_ducklake.merge.applying import (
+    IN_RANGES,
+    change,
+    insert,
+    new_rows,
+    replace_blindly,
+    replaces_blindly,
+)
 from sqlalchemy_ducklake.merge.checks import (
     Key,
     audit,
@@ -61,24 +69,18 @@ from sqlalchemy_ducklake.merge.reduction import REPEATED, count_repeats, reduce
 from sqlalchemy_ducklake.merge.staging import (
     EFFECT,
     FILE,
-    FIRST,
     KIND,
     drop_stage,
     effects_stage,
     new_name,
 )
 from sqlalchemy_ducklake.merge.steps import (
-    AppendRows,
-    ChangeRows,
     MakeStage,
     PlannedStep,
-    RemoveRows,
     constant,
 )
 
 UNCHANGED = constant("unchanged")
-#: Behind the name of an effect: how many there are of it, where ranges are read.
-_IN_RANGES = " in ranges"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +136,8 @@ class UpsertPlan:
         for key in self.other_keys:
             yield from unique(key, self.images)
         yield from self.constraints.steps(self.images)
-        yield from self._change()
-        yield self._insert()
+        yield from change(self)
+        yield insert(self)
 
     def drops(self) -> Iterator[PlannedStep]:
         """Give the steps that remove what this plan made besides its stage."""
@@ -169,7 +171,7 @@ class UpsertPlan:
         )
 
     @cached_property
-    def _narrow(self) -> bool:
+    def narrow(self) -> bool:
         """Tell whether the effects need no new values, because the staged rows have them."""
         return self._replaces and (self.single or self.last_row_decides)
 
@@ -181,7 +183,7 @@ class UpsertPlan:
     @cached_property
     def effects(self) -> TableClause:
         """Name the table of effects: one row for each staged key that exists."""
-        new = () if self._narrow else self.assignments or ()
+        new = () if self.narrow else self.assignments or ()
         return effects_stage(
             [
                 column(EFFECT),
@@ -246,10 +248,14 @@ class UpsertPlan:
     def _join_in_ranges(self) -> Iterator[PlannedStep]:
         """Join the whole target, or where keys lie far apart its ranges."""
         if self.ranges is None:
-            yield from self._join(self.target)
+            blindly = replaces_blindly(self)
+            yield from replace_blindly(self) if blindly else self._join(self.target)
             return
         yield from self.ranges.steps()
-        yield from (_step(each, unless=RANGES) for each in self._join(self.target))
+        if replaces_blindly(self):
+            yield from replace_blindly(self)
+        else:
+            yield from (_step(each, unless=RANGES) for each in self._join(self.target))
         for each in self._join(self.ranges.scan):
             yield _step(each, when=(RANGES,))
         changing = self.effects.c[EFFECT].in_([constant("updated"), constant("deleted")])
@@ -258,7 +264,7 @@ class UpsertPlan:
 
     def _count_in_ranges(self) -> PlannedStep:
         effect = self.effects.c[EFFECT]
-        name: ColumnElement[Any] = effect.concat(constant(_IN_RANGES))
+        name: ColumnElement[Any] = effect.concat(constant(IN_RANGES))
         counted = select(name, func.count()).group_by(effect)
         return PlannedStep(counted, Step(Role.COUNTS, when=(RANGES,)))
 
@@ -269,7 +275,7 @@ class UpsertPlan:
         rows = select(
             self._effect(new, excluded, stored).label(EFFECT),
             *self.key.within(excluded),
-            *(value.label(new_name(name)) for name, value in new.items() if not self._narrow),
+            *(value.label(new_name(name)) for name, value in new.items() if not self.narrow),
         ).select_from(stored.join(excluded, self.key.matches(stored, excluded)))
         if self.ranges is not None:
             rows = rows.add_columns(stored.c.get(FILE, cast(null(), String)).label(FILE))
@@ -309,24 +315,16 @@ class UpsertPlan:
         guard = self.guard(excluded, stored)
         return effect if guard is None else case((guard, effect), else_=constant("skipped"))
 
-    def _new_rows(self, *, replacing: bool = False) -> Select[Any]:
-        """Select the staged rows whose key does not exist yet, or no longer."""
-        there = exists(constant(1)).where(self.key.matches(self.effects, self.stage))
-        if replacing:
-            there = there.where(self.effects.c[EFFECT] != constant("updated"))
-        rows = select(self.stage).where(~there)
-        return rows.where(self.stage.c[KIND] != constant("delete")) if self.with_kind else rows
-
     @cached_property
     def images(self) -> Images:
         """Tell what the target will hold of the staged rows."""
-        effects, fresh = self.effects, self._new_rows().subquery("fresh")
+        effects, fresh = self.effects, new_rows(self).subquery("fresh")
         born = born_in(self.target, fresh)
-        gone = is_in(effects, self._becomes("deleted")) if self.with_kind else None
+        gone = is_in(effects, self.becomes("deleted")) if self.with_kind else None
         if not self.assignments:
             return Images(self.target, born, deleted=gone)
-        updated = self._becomes("updated")
-        new = {name: self._new_value(name) for name in self.assignments}
+        updated = self.becomes("updated")
+        new = {name: self.new_value(name) for name in self.assignments}
         return Images(
             self.target,
             born,
@@ -339,56 +337,18 @@ class UpsertPlan:
     @cached_property
     def _changes(self) -> FromClause:
         """Give the effects with the new values."""
-        if not self._narrow:
+        if not self.narrow:
             return self.effects
         return self.effects.join(self.stage, self.key.matches(self.effects, self.stage))
 
-    @property
-    def _updates(self) -> tuple[FromClause, Condition]:
-        """Give the new values, and which row of the target they belong to."""
-        if self.unconditional and self._narrow and self.where is None and not self.with_kind:
-            # Every row that is there becomes what is staged.
-            return self.stage, self.key.matches(self.target, self.stage)
-        return self._changes, self._becomes("updated")
-
-    def _new_value(self, name: str) -> ColumnElement[Any]:
+    def new_value(self, name: str) -> ColumnElement[Any]:
         """Give what an assigned column becomes, in terms of the changes."""
-        return self.stage.c[name] if self._narrow else self.effects.c[new_name(name)]
+        return self.stage.c[name] if self.narrow else self.effects.c[new_name(name)]
 
-    def _becomes(self, *effects: str) -> Condition:
+    def becomes(self, *effects: str) -> Condition:
         """Say of a row of the target that it has one of these effects."""
         here = self.key.matches(self.target, self.effects)
         return and_(here, self.effects.c[EFFECT].in_([constant(each) for each in effects]))
-
-    def _change(self) -> Iterator[PlannedStep]:
-        """Delete and update, where keys lie far apart in the files that are concerned."""
-        roads: list[tuple[str, Condition, Step]] = [("", true(), Step())]
-        if self.ranges is not None:
-            found = self.ranges.in_files
-            roads = [("", true(), Step(unless=RANGES)), (_IN_RANGES, found, Step())]
-        removed = [*(["deleted"] if self.with_kind else ())]
-        removed += [] if self.preserves else ["updated"]
-        for suffix, here, step in roads:
-            if removed:
-                gone = and_(self._becomes(*removed), here)
-                yield PlannedStep(
-                    RemoveRows(self.target, gone, self.effects),
-                    replace(step, when=tuple(f"{each}{suffix}" for each in removed)),
-                )
-            if self.assignments and self.preserves:
-                values = {name: self._new_value(name) for name in self.assignments}
-                changes, where = self._updates
-                yield PlannedStep(
-                    ChangeRows(self.target, values, changes, and_(where, here)),
-                    replace(step, when=(f"updated{suffix}",)),
-                )
-
-    def _insert(self) -> PlannedStep:
-        names = [each.name for each in self.columns]
-        fresh = self._new_rows(replacing=not self.preserves).subquery("fresh")
-        rows = select(*(fresh.c[name] for name in names)).order_by(fresh.c[FIRST])
-        when = ("inserted",) if self.preserves else ("inserted", "updated")
-        return PlannedStep(AppendRows(self.target, names, rows), Step(when=when))
 
 
 def _step(planned: PlannedStep, **conditions: Any) -> PlannedStep:

@@ -82,7 +82,7 @@ def files_read(connection: Connection) -> int | None:
     return None if found is None else int(found)
 
 
-@pytest.mark.parametrize("statement", ["upsert", "on conflict", "changes"])
+@pytest.mark.parametrize("statement", ["upsert", "blind upsert", "on conflict", "changes"])
 def test_recent_keys_with_a_few_from_far_back(
     engine: Engine, table: Table, kind: str, statement: str
 ) -> None:
@@ -95,6 +95,9 @@ def test_recent_keys_with_a_few_from_far_back(
         expected |= {("north", row["key"]): row["n"] for row in rows}
         if statement == "upsert":
             result = connection.execute(upsert(table, rows))
+        elif statement == "blind upsert":
+            options: dict[str, Any] = {"unconditional": True, "preserve_row_ids": False}
+            result = connection.execute(upsert(table, rows, **options))
         elif statement == "on conflict":
             result = connection.execute(lake_insert(table).on_conflict_do_update(), rows)
         else:

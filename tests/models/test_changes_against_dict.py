@@ -127,3 +127,28 @@ def test_rows_counts_snapshots_and_change_feed_agree_with_a_replay(
             assert counts.get("delete", 0) == expected.deleted + apart, (seed, size)
             assert counts.get("update_postimage", 0) == paired, (seed, size)
             assert counts.get("update_preimage", 0) == paired, (seed, size)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_unconditional_upserts_write_every_row_and_count_what_was_there(
+    engine: Engine, snapshots: Callable[[], int], *, keeps: bool
+) -> None:
+    """What is written without a look counts as updated, even if it is equal."""
+    metadata.create_all(engine)
+    chance = random.Random(11)
+    model: Model = {}
+    for size in [1, 2, 300, 1, 5000, 7]:
+        changes = [{**change, "what": "upsert"} for change in batch(chance, size)]
+        rows = pa.Table.from_pylist(changes, schema=SCHEMA).drop_columns(["what"])
+        expected, snapshot = apply(model, changes), snapshots()
+        model.update({(row["b"], row["a"]): (row["x"], row["s"]) for row in changes})
+        with engine.begin() as connection:
+            statement = merge(t, unconditional=True, preserve_row_ids=keeps).changes(rows)
+            result = merge_result(connection.execute(statement))
+        assert result == MergeResult(
+            inserted=expected.inserted, updated=expected.updated + expected.unchanged
+        ), size
+        found = stored(engine)
+        assert found.keys() == model.keys(), size
+        assert all(all(map(same, found[key], model[key])) for key in model), size
+        assert snapshots() == snapshot + 1
