@@ -12,8 +12,8 @@ from sqlalchemy.sql.compiler import DDLCompiler
 from sqlalchemy_ducklake.alembic.tables import LakeTable
 from sqlalchemy_ducklake.dialect import tags
 from sqlalchemy_ducklake.dialect.base import DuckLakeDialect
-from sqlalchemy_ducklake.dialect.reflection import catalog, queries
-from sqlalchemy_ducklake.dialect.reflection.catalog import Found, FoundColumn, Place
+from sqlalchemy_ducklake.dialect.reflection import engine
+from sqlalchemy_ducklake.dialect.reflection.found import Found, FoundColumn
 from sqlalchemy_ducklake.dialect.reflection.typenames import TypeName, parse
 from sqlalchemy_ducklake.keys import PrimaryKey, split_comment
 
@@ -27,8 +27,8 @@ def read(connection: Connection, schema_name: str, names: list[str] | None) -> l
     Raises MalformedTag or StaleConstraint for a table whose tags cannot be read.
     """
     dialect = cast("DuckLakeDialect", connection.dialect)
-    place = Place(dialect.alias, schema_name, queries.MetadataPlace(""), live=True)
-    return [_table(found, schema_name) for found in catalog.tables(connection, place, names)]
+    tables = engine.tables(connection, dialect.alias, schema_name, names)
+    return [_table(found, schema_name) for found in tables]
 
 
 def _table(found: Found, schema_name: str) -> LakeTable:

@@ -29,7 +29,7 @@ from sqlalchemy_ducklake.alembic.stored import StoredTables
 from sqlalchemy_ducklake.alembic.tables import LakeTable
 from sqlalchemy_ducklake.dialect import tags
 from sqlalchemy_ducklake.dialect.ddl import check_key_type
-from sqlalchemy_ducklake.dialect.reflection.catalog import FoundColumn
+from sqlalchemy_ducklake.dialect.reflection.found import FoundColumn
 from sqlalchemy_ducklake.dialect.reflection.typenames import TypeName, sql_type
 
 # A value of each type, for a row that lives for a moment.

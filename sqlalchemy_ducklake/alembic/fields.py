@@ -18,7 +18,7 @@ from sqlalchemy_ducklake.alembic.elements import AlterField, TriedCast
 from sqlalchemy_ducklake.alembic.nested import Path
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
 from sqlalchemy_ducklake.alembic.tables import LakeTable
-from sqlalchemy_ducklake.dialect.reflection.catalog import FoundColumn
+from sqlalchemy_ducklake.dialect.reflection.found import FoundColumn
 from sqlalchemy_ducklake.dialect.reflection.typenames import TypeName, sql_type
 from sqlalchemy_ducklake.dialect.texts import references_in
 

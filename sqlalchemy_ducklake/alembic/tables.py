@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy_ducklake.alembic.refusals import MigrationRefused
-from sqlalchemy_ducklake.dialect.reflection.catalog import FoundColumn
+from sqlalchemy_ducklake.dialect.reflection.found import FoundColumn
 from sqlalchemy_ducklake.dialect.texts import columns_in
 from sqlalchemy_ducklake.keys import (
     Constraints,

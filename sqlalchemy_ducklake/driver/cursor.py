@@ -28,7 +28,7 @@ from sqlalchemy_ducklake.driver.parameters import (
 from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.rows import Row
 from sqlalchemy_ducklake.driver.script import Outcome, Script
-from sqlalchemy_ducklake.driver.statements import READING, is_guarded
+from sqlalchemy_ducklake.driver.statements import READING, is_guarded, may_make_temporary
 from sqlalchemy_ducklake.driver.steps import ScriptRun, affected_rows
 from sqlalchemy_ducklake.driver.types import Column
 from sqlalchemy_ducklake.errors import ClosedError, InterfaceError, StatementRefused
@@ -68,7 +68,7 @@ class Cursor:
         Placeholders are ``?``, ``$1`` or ``$name`` (with a mapping).  Of a script without
         roles the last query is the result.
         """
-        statements = self._prepare(operation)
+        statements = self._prepare(operation, script)
         if not statements:
             return self
         if script is not None:
@@ -97,7 +97,7 @@ class Cursor:
         INSERT … VALUES with nothing but placeholders; ``rowcount`` is the true total.
         """
         sets = list(seq_of_parameters)
-        statements = self._prepare(operation)
+        statements = self._prepare(operation, script)
         if not sets or not statements:
             self.rowcount = 0
             return self
@@ -206,12 +206,16 @@ class Cursor:
             )
         return self._result
 
-    def _prepare(self, operation: str) -> list[duckdb.Statement]:
+    def _prepare(self, operation: str, script: Script | None = None) -> list[duckdb.Statement]:
         self._check_open()
         self._result, self.description = None, None
         self.rowcount, self.lastrowid, self.counts = -1, None, {}
         self.failed_step = None
-        return self.connection.duck.extract_statements(operation)
+        statements = self.connection.duck.extract_statements(operation)
+        # Other scripts drop what they make.
+        if (script is None or script.defines) and may_make_temporary(operation, statements):
+            self.connection.may_hold_temporary = True
+        return statements
 
     def _run_one(self, statement: duckdb.Statement, parameters: Parameters) -> None:
         if statement.type == _Kind.TRANSACTION:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import duckdb
@@ -26,6 +27,9 @@ _DELETING = frozenset(
 # These define tables, views and schemas; COMMENT is an ALTER to the parser.
 _DEFINING = frozenset({_Kind.CREATE, _Kind.ALTER, _Kind.DROP})
 
+# These name tables, but make none.
+_ROWS = READING | {_Kind.INSERT, _Kind.UPDATE, _Kind.DELETE, _Kind.MERGE_INTO}
+
 
 def defines(statement: duckdb.Statement) -> bool:
     """Tell whether this changes what the catalog holds besides rows."""
@@ -45,6 +49,11 @@ def may_change(statement: duckdb.Statement) -> bool:
 def may_delete(statement: Any) -> bool:
     """Tell whether this may delete or update rows."""
     return getattr(statement, "type", None) in _DELETING
+
+
+def may_make_temporary(operation: str, statements: Iterable[duckdb.Statement]) -> bool:
+    """Tell whether this may make a temporary table or view: they all say so somewhere."""
+    return "temp" in operation.lower() and any(one.type not in _ROWS for one in statements)
 
 
 def describes_commit(statement: duckdb.Statement) -> bool:

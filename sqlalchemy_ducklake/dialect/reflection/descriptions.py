@@ -9,7 +9,7 @@ from sqlalchemy.engine.reflection import ReflectionDefaults
 
 from sqlalchemy_ducklake import keys
 from sqlalchemy_ducklake.compat import SQLALCHEMY
-from sqlalchemy_ducklake.dialect.reflection.catalog import Found, FoundColumn
+from sqlalchemy_ducklake.dialect.reflection.found import Found, FoundColumn
 from sqlalchemy_ducklake.dialect.reflection.typenames import TypeName, parse, sql_type
 
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32}
@@ -22,13 +22,13 @@ def columns(found: Found) -> list[dict[str, Any]]:
 
 
 def _column(column: FoundColumn, said: keys.Constraints) -> dict[str, Any]:
-    comment, _ = keys.split_comment(column.comment)
+    kind = _declared_type(column, said) if said.types else column.type
     one: dict[str, Any] = {
         "name": column.name,
-        "type": sql_type(_declared_type(column, said)),
+        "type": sql_type(kind),
         "nullable": column.nullable,
         "default": column.default,
-        "comment": comment,
+        "comment": column.comment and keys.split_comment(column.comment)[0],
     }
     if column.name in said.identity:
         one["identity"] = _identity(said.identity[column.name], column.type)

@@ -22,7 +22,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     column,
-    func,
     or_,
     select,
 )
@@ -30,8 +29,7 @@ from sqlalchemy.engine import Connection
 
 from sqlalchemy_ducklake.dialect.layout import BUCKET, Layout, PartitionKey, SortKey
 from sqlalchemy_ducklake.dialect.options import NAMES, default_of
-from sqlalchemy_ducklake.dialect.reflection import queries
-from sqlalchemy_ducklake.dialect.reflection.catalog import Place
+from sqlalchemy_ducklake.dialect.reflection.catalog import Listing
 from sqlalchemy_ducklake.dialect.reflection.queries import MetadataPlace
 
 _VERSIONS = ("begin_snapshot", "end_snapshot")
@@ -45,31 +43,23 @@ class FoundLayout:
     outside: Mapping[str, str] = field(default_factory=dict)
 
 
-def read(
-    connection: Connection, place: Place, names: Sequence[str] | None
-) -> Mapping[str, FoundLayout]:
-    """Return the layouts of the committed tables of a schema, all or those named."""
-    head = connection.execute(queries.head(), {"lake": place.lake}).scalar_one()
-    bound: dict[str, Any] = {"head": int(head), "schema": place.schema}
-    if names is not None:
-        bound["names"] = [str.lower(name) for name in names]
-    query = _tables(place.metadata, named=names is not None)
-    found = connection.execute(query, bound).all()
-    if not found:
+def read(connection: Connection, listed: Listing) -> Mapping[str, FoundLayout]:
+    """Return the layouts of the committed tables of a listing, by their names."""
+    if not listed.tables:
         return {}
-    inside = {"head": bound["head"], "tables": [row.table_id for row in found]}
-    partitions = _grouped(connection.execute(_partitions(place.metadata), inside))
-    sorting = _grouped(connection.execute(_sorting(place.metadata), inside))
-    settings = _by_scope(connection.execute(_settings(place.metadata)))
+    place, named, bound = listed.place.metadata, listed.named, listed.bound()
+    partitions = _grouped(connection.execute(_partitions(place, named=named), bound))
+    sorting = _grouped(connection.execute(_sorting(place, named=named), bound))
+    settings = _by_scope(connection.execute(_settings(place)))
     layouts: dict[str, FoundLayout] = {}
-    for row in found:
-        outside = {**settings[None, None], **settings["schema", row.schema_id]}
+    for table in listed.tables:
+        outside = {**settings[None, None], **settings["schema", table.schema_id]}
         layout = Layout(
-            tuple(map(_partition_key, partitions[row.table_id])),
-            tuple(map(_sort_key, sorting[row.table_id])),
-            _options(settings["table", row.table_id], outside),
+            tuple(map(_partition_key, partitions[table.table_id])),
+            tuple(map(_sort_key, sorting[table.table_id])),
+            _options(settings["table", table.table_id], outside),
         )
-        layouts[row.table_name] = FoundLayout(layout, outside)
+        layouts[table.name] = FoundLayout(layout, outside)
     return layouts
 
 
@@ -126,25 +116,8 @@ def _among(ids: ColumnElement[Any]) -> ColumnElement[bool]:
 
 
 @lru_cache
-def _tables(place: MetadataPlace, *, named: bool) -> Select[Any]:
-    """Ask for ids and names; bind ``head``, ``schema`` and, in lower case, ``names``."""
-    schemas = _metadata(place, "ducklake_schema", ("schema_id", *_VERSIONS), ["schema_name"])
-    found = _metadata(
-        place, "ducklake_table", ("table_id", "schema_id", *_VERSIONS), ["table_name"]
-    )
-    same = func.lower(schemas.c.schema_name) == func.lower(bindparam("schema", type_=String))
-    query = (
-        select(found.c.table_id, found.c.schema_id, found.c.table_name)
-        .join_from(found, schemas, found.c.schema_id == schemas.c.schema_id)
-        .where(_live(found), _live(schemas), same)
-    )
-    names = bindparam("names", expanding=True, type_=String)
-    return query.where(func.lower(found.c.table_name).in_(names)) if named else query
-
-
-@lru_cache
-def _partitions(place: MetadataPlace) -> Select[Any]:
-    """Ask for partition keys, in order; bind ``head`` and ``tables``."""
+def _partitions(place: MetadataPlace, *, named: bool) -> Select[Any]:
+    """Ask for partition keys, in order; bind ``head`` and, if ``named``, ``tables``."""
     info = _metadata(
         place, "ducklake_partition_info", ("partition_id", "table_id", *_VERSIONS), ()
     )
@@ -156,18 +129,19 @@ def _partitions(place: MetadataPlace) -> Select[Any]:
     same_column = and_(
         columns.c.table_id == keys.c.table_id, columns.c.column_id == keys.c.column_id
     )
-    return (
+    query = (
         select(info.c.table_id, columns.c.column_name, keys.c.transform)
         .join_from(info, keys, info.c.partition_id == keys.c.partition_id)
         .join(columns, same_column)
-        .where(_live(info), _live(columns), _among(info.c.table_id))
+        .where(_live(info), _live(columns))
         .order_by(info.c.table_id, keys.c.partition_key_index)
     )
+    return query.where(_among(info.c.table_id)) if named else query
 
 
 @lru_cache
-def _sorting(place: MetadataPlace) -> Select[Any]:
-    """Ask for what rows are sorted by, in order; bind ``head`` and ``tables``."""
+def _sorting(place: MetadataPlace, *, named: bool) -> Select[Any]:
+    """Ask for what rows are sorted by; bind as for :func:`_partitions`."""
     info = _metadata(place, "ducklake_sort_info", ("sort_id", "table_id", *_VERSIONS), ())
     keys = _metadata(
         place,
@@ -175,12 +149,13 @@ def _sorting(place: MetadataPlace) -> Select[Any]:
         ("sort_id", "table_id", "sort_key_index"),
         ("expression", "sort_direction", "null_order"),
     )
-    return (
+    query = (
         select(info.c.table_id, keys.c.expression, keys.c.sort_direction, keys.c.null_order)
         .join_from(info, keys, info.c.sort_id == keys.c.sort_id)
-        .where(_live(info), _among(info.c.table_id))
+        .where(_live(info))
         .order_by(info.c.table_id, keys.c.sort_key_index)
     )
+    return query.where(_among(info.c.table_id)) if named else query
 
 
 @lru_cache

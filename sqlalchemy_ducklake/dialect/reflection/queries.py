@@ -9,6 +9,7 @@ their rows), ``duckdb_columns()`` milliseconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -75,6 +76,16 @@ def _among_names(name: ColumnElement[Any]) -> ColumnElement[bool]:
     return func.lower(name).in_(bindparam("names", expanding=True, type_=String))
 
 
+def _among_tables(table_id: ColumnElement[Any]) -> ColumnElement[bool]:
+    return table_id.in_(bindparam("tables", expanding=True, type_=BigInteger))
+
+
+def bound_names(names: Sequence[str] | None) -> dict[str, Any]:
+    """Give what a question about some names binds, or about all."""
+    # str.lower, because a quoted_name keeps its case.
+    return {} if names is None else {"names": [str.lower(name) for name in names]}
+
+
 _VERSIONED = ("begin_snapshot", "end_snapshot")
 
 
@@ -124,16 +135,14 @@ def head() -> Select[Any]:
 
 @lru_cache
 def tables(place: MetadataPlace, *, named: bool) -> Select[Any]:
-    """Ask for the tables of a schema: id, name and comment.
+    """Ask for the tables of a schema: their id, the id of the schema, and their name.
 
     Bind ``head`` and ``schema``, and ``names`` in lower case if ``named`` is true.
     """
-    schemas, found, tags = _schemas(place), _tables(place), _tags(place)
-    comment = and_(tags.c.object_id == found.c.table_id, tags.c.key == "comment", _live(tags))
+    schemas, found = _schemas(place), _tables(place)
     query = (
-        select(found.c.table_id, found.c.table_name, tags.c.value.label("comment"))
+        select(found.c.table_id, found.c.schema_id, found.c.table_name)
         .join_from(found, schemas, found.c.schema_id == schemas.c.schema_id)
-        .outerjoin(tags, comment)
         .where(_live(found), _live(schemas), _same_name(schemas.c.schema_name, "schema"))
         .order_by(found.c.table_name)
     )
@@ -141,16 +150,11 @@ def tables(place: MetadataPlace, *, named: bool) -> Select[Any]:
 
 
 @lru_cache
-def table_names(place: MetadataPlace, *, named: bool) -> Select[Any]:
-    """Ask for the names of the tables of a schema; bind as for :func:`tables`."""
-    schemas, found = _schemas(place), _tables(place)
-    query = (
-        select(found.c.table_name)
-        .join_from(found, schemas, found.c.schema_id == schemas.c.schema_id)
-        .where(_live(found), _live(schemas), _same_name(schemas.c.schema_name, "schema"))
-        .order_by(found.c.table_name)
-    )
-    return query.where(_among_names(found.c.table_name)) if named else query
+def comments(place: MetadataPlace, *, of_tables: bool) -> Select[Any]:
+    """Ask for the comments of a lake's tables; bind ``head``, and ``tables`` as in columns."""
+    tags = _tags(place)
+    query = select(tags.c.object_id, tags.c.value).where(tags.c.key == "comment", _live(tags))
+    return query.where(_among_tables(tags.c.object_id)) if of_tables else query
 
 
 @lru_cache
@@ -183,8 +187,7 @@ def columns(place: MetadataPlace, *, of_tables: bool) -> Select[Any]:
         .order_by(found.c.table_id, found.c.column_order)
     )
     if of_tables:
-        ids = bindparam("tables", expanding=True, type_=BigInteger)
-        return query.where(found.c.table_id.in_(ids))
+        return query.where(_among_tables(found.c.table_id))
     schemas, owners = _schemas(place), _tables(place)
     inside = (
         select(owners.c.table_id)
@@ -226,6 +229,17 @@ def engine_relations(*, named: bool) -> Select[Any]:
         select(found.c.table_name).distinct().where(_inside(found)).order_by(found.c.table_name)
     )
     return query.where(_among_names(found.c.table_name)) if named else query
+
+
+@lru_cache
+def engine_places() -> Select[Any]:
+    """Ask the engine in which databases and schemas a name is a table or view's; bind it."""
+    found = _engine("duckdb_columns", *_texts("table_name"))
+    return (
+        select(found.c.database_name, found.c.schema_name)
+        .distinct()
+        .where(_same_name(found.c.table_name, "name"))
+    )
 
 
 @lru_cache

@@ -8,7 +8,6 @@ one name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import exc
@@ -16,44 +15,27 @@ from sqlalchemy.engine import Connection, reflection
 from sqlalchemy.engine.reflection import ObjectKind, ObjectScope, ReflectionDefaults
 from sqlalchemy.sql.compiler import IdentifierPreparer
 
-from sqlalchemy_ducklake.dialect.reflection import catalog, descriptions, layouts, queries
-from sqlalchemy_ducklake.dialect.reflection.catalog import Found, Place
+from sqlalchemy_ducklake.dialect.reflection import (
+    catalog,
+    descriptions,
+    engine,
+    layouts,
+    queries,
+)
+from sqlalchemy_ducklake.dialect.reflection.catalog import Listing
+from sqlalchemy_ducklake.dialect.reflection.found import Found, Place
 from sqlalchemy_ducklake.dialect.reflection.layouts import FoundLayout
 from sqlalchemy_ducklake.dialect.reflection.macros import (
     MacroInspector,
     ReflectedMacro,
     described_macro,
 )
+from sqlalchemy_ducklake.dialect.reflection.question import Question
 from sqlalchemy_ducklake.errors import MalformedTag, StaleConstraint
 from sqlalchemy_ducklake.lake.config import DEFAULT_ALIAS
 
 _Key = tuple[str | None, str]
 _ANY = {"scope": ObjectScope.ANY, "kind": ObjectKind.ANY}
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """Which objects are asked for."""
-
-    schema: str | None
-    names: tuple[str, ...] | None
-    scope: ObjectScope
-    kind: ObjectKind
-
-    @classmethod
-    def of(cls, kw: dict[str, Any]) -> _Question:
-        """Take the question out of the arguments of a ``get_multi_…``."""
-        names = kw.pop("filter_names", None)
-        return cls(
-            kw.pop("schema", None),
-            None if names is None else tuple(sorted(names)),
-            kw.pop("scope", ObjectScope.DEFAULT),
-            kw.pop("kind", ObjectKind.TABLE),
-        )
-
-    def wants(self, found: Found) -> bool:
-        """Tell whether something found is of the kind that is asked for."""
-        return (ObjectKind.VIEW if found.is_view else ObjectKind.TABLE) in self.kind
 
 
 class Reflection:
@@ -74,13 +56,9 @@ class Reflection:
     ) -> bool:
         """Tell whether there is a table or view, temporary or not, of this name."""
         place = self._place(connection, schema)
-        if not place.live and catalog.table_names(connection, place, [table_name]):
+        if not place.live and catalog.listing(connection, place, [table_name]).tables:
             return True
-        if schema is None and catalog.relation_names(
-            connection, catalog.TEMPORARY, "main", [table_name]
-        ):
-            return True
-        return bool(catalog.relation_names(connection, place.lake, place.schema, [table_name]))
+        return engine.is_there(connection, place, table_name, temporary=schema is None)
 
     @reflection.cache
     def has_schema(self, connection: Connection, schema_name: str, **kw: Any) -> bool:
@@ -95,14 +73,18 @@ class Reflection:
     @reflection.cache
     def get_schema_names(self, connection: Connection, **_: Any) -> list[str]:
         """Return the names of all schemas."""
-        return catalog.schema_names(connection, self._place(connection, None))
+        return engine.schema_names(connection, self._place(connection, None))
 
     @reflection.cache
     def get_table_names(
-        self, connection: Connection, schema: str | None = None, **_: Any
+        self, connection: Connection, schema: str | None = None, **kw: Any
     ) -> list[str]:
         """Return the names of the tables of a schema."""
-        return catalog.table_names(connection, self._place(connection, schema))
+        place = self._place(connection, schema)
+        if place.live:
+            return engine.table_names(connection, place.lake, place.schema, None)
+        listed = self._listing(connection, place=place, names=None, **kw)
+        return [table.name for table in listed.tables]
 
     @reflection.cache
     def get_view_names(
@@ -110,7 +92,7 @@ class Reflection:
     ) -> list[str]:
         """Return the names of the views of a schema."""
         place = self._place(connection, schema)
-        return catalog.view_names(connection, place.lake, place.schema)
+        return engine.view_names(connection, place.lake, place.schema)
 
     @reflection.cache
     def get_macros(
@@ -118,21 +100,21 @@ class Reflection:
     ) -> list[ReflectedMacro]:
         """Return the macros of a schema."""
         place = self._place(connection, schema)
-        return [described_macro(row) for row in catalog.macros(connection, place)]
+        return [described_macro(row) for row in engine.macros(connection, place)]
 
     @reflection.cache
     def get_temp_table_names(
         self, connection: Connection, schema: str | None = None, **_: Any
     ) -> list[str]:
         """Return the names of the temporary tables of this connection."""
-        return [] if schema else catalog.temporary_table_names(connection)
+        return [] if schema else engine.temporary_table_names(connection)
 
     @reflection.cache
     def get_temp_view_names(
         self, connection: Connection, schema: str | None = None, **_: Any
     ) -> list[str]:
         """Return the names of the temporary views of this connection."""
-        return [] if schema else catalog.view_names(connection, catalog.TEMPORARY, "main")
+        return [] if schema else engine.view_names(connection, engine.TEMPORARY, "main")
 
     def get_materialized_view_names(self, *_: Any, **__: Any) -> list[str]:
         """Return nothing: a lake has no materialized views."""
@@ -147,7 +129,7 @@ class Reflection:
         self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any
     ) -> str:
         """Return the SELECT of a view."""
-        question = _Question(schema, (view_name,), ObjectScope.ANY, ObjectKind.VIEW)
+        question = Question(schema, (view_name,), ObjectScope.ANY, ObjectKind.VIEW)
         for found in self._found(connection, question, **kw).values():
             if found.definition is not None:
                 return found.definition
@@ -186,7 +168,9 @@ class Reflection:
 
     def get_multi_table_options(self, connection: Connection, **kw: Any) -> Iterator[Any]:
         """Return how many tables are laid out, as their arguments say it."""
-        laid_out = self.layouts_of(connection, kw.get("schema"), kw.get("filter_names"))
+        question = Question.of({**kw})
+        cache = kw.get("info_cache")
+        laid_out = self.layouts_of(connection, question.schema, question.names, cache)
 
         def describe(one: Found) -> Any:
             found = None if one.is_view or one.temporary else laid_out.get(one.name)
@@ -254,12 +238,18 @@ class Reflection:
         )
 
     def layouts_of(
-        self, connection: Connection, schema: str | None, names: Sequence[str] | None
+        self,
+        connection: Connection,
+        schema: str | None,
+        names: Sequence[str] | None,
+        info_cache: Any = None,
     ) -> Mapping[str, FoundLayout]:
         """Return how tables are laid out, as far as they are committed, by their names."""
         if self._hides_metadata():
             return {}
-        return layouts.read(connection, self._place(connection, schema), names)
+        place = self._place(connection, schema)
+        listed = self._listing(connection, place=place, names=names, info_cache=info_cache)
+        return layouts.read(connection, listed)
 
     def _hides_metadata(self) -> bool:
         return self.metadata_catalog is None and self.alias != DEFAULT_ALIAS
@@ -268,7 +258,7 @@ class Reflection:
         self, connection: Connection, describe: Callable[[Found], Any], kw: dict[str, Any]
     ) -> Iterator[tuple[_Key, Any]]:
         """Describe each object that is asked for; set aside those that cannot be read."""
-        question = _Question.of(kw)
+        question = Question.of(kw)
         unreflectable = kw.get("unreflectable")
         for key, found in self._found(connection, question, **kw).items():
             try:
@@ -281,7 +271,7 @@ class Reflection:
                 unreflectable.setdefault(key, refusal)
 
     def _found(
-        self, connection: Connection, question: _Question, **kw: Any
+        self, connection: Connection, question: Question, **kw: Any
     ) -> dict[_Key, Found]:
         """Read what is asked for, under the names that it was asked by."""
         asked = {str.lower(name): name for name in question.names or ()}
@@ -290,7 +280,7 @@ class Reflection:
         if ObjectScope.DEFAULT in question.scope:
             found += self._stored(connection, question, cache)
         # Last, because a temporary table hides a table of the same name.
-        if ObjectScope.TEMPORARY in question.scope and question.schema is None:
+        if question.needs_temporary(connection, len(found)):
             found += self._temporary(connection, names=question.names, info_cache=cache)
         return {
             (question.schema, asked.get(one.name.lower(), one.name)): one
@@ -299,7 +289,7 @@ class Reflection:
         }
 
     def _stored(
-        self, connection: Connection, question: _Question, cache: Any
+        self, connection: Connection, question: Question, cache: Any
     ) -> Iterable[Found]:
         place, names = self._place(connection, question.schema), question.names
         found: list[Found] = []
@@ -314,16 +304,25 @@ class Reflection:
         return found
 
     @reflection.cache
-    def _tables(
+    def _listing(
         self, connection: Connection, *, place: Place, names: Sequence[str] | None, **_: Any
+    ) -> Listing:
+        return catalog.listing(connection, place, names)
+
+    @reflection.cache
+    def _tables(
+        self, connection: Connection, *, place: Place, names: Sequence[str] | None, **kw: Any
     ) -> list[Found]:
-        return catalog.tables(connection, place, names)
+        if place.live:
+            return engine.tables(connection, place.lake, place.schema, names)
+        listed = self._listing(connection, place=place, names=names, **kw)
+        return catalog.tables(connection, listed)
 
     @reflection.cache
     def _temporary(
         self, connection: Connection, *, names: Sequence[str] | None, **_: Any
     ) -> list[Found]:
-        return catalog.temporary(connection, names)
+        return engine.temporary(connection, names)
 
     @reflection.cache
     def _views(
@@ -335,7 +334,7 @@ class Reflection:
         names: Sequence[str] | None,
         **_: Any,
     ) -> list[Found]:
-        return catalog.views(connection, database, schema, names)
+        return engine.views(connection, database, schema, names)
 
 
 def _changed_catalog(connection: Connection) -> bool:
