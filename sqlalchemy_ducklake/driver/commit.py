@@ -38,6 +38,7 @@ from sqlalchemy_ducklake.errors import (
     SerializationFailure,
     StatementRefused,
 )
+from sqlalchemy_ducklake.errors.hints import has_moved
 from sqlalchemy_ducklake.lake.catalogs import PostgresCatalog
 from sqlalchemy_ducklake.lake.changes import (
     History,
@@ -255,8 +256,9 @@ def run_again(attempt: Callable[[], None], *, tries: int = TRIES) -> None:
     for number in range(tries):
         try:
             return attempt()
-        except (SerializationFailure, CommitFailed):
-            if number + 1 == tries:
+        except duckdb.Error as error:
+            first = isinstance(error, SerializationFailure | CommitFailed) or has_moved(error)
+            if not first or number + 1 == tries:
                 raise
         pause(number)
     return None

@@ -16,7 +16,7 @@ from sqlalchemy_ducklake.errors.commits import (
     StaleBase,
     TransactionAborted,
 )
-from sqlalchemy_ducklake.errors.hints import is_busy, is_lost
+from sqlalchemy_ducklake.errors.hints import has_moved, is_busy, is_lost
 from sqlalchemy_ducklake.errors.lake import LakeLocked, LakeUnavailable
 from sqlalchemy_ducklake.errors.tree import ClosedError, InterfaceError
 
@@ -57,12 +57,14 @@ class Classification:
 def classify(error: BaseException) -> Classification:
     """Classify an error of the driver, or of SQLAlchemy around one.
 
-    The error's class decides.  Only where DuckDB raises its bare ``Error`` or its class
-    for everything of the file system is the text asked, and then for the kind alone.
+    The error's class decides.  Only where DuckDB raises its bare ``Error`` or one of its
+    classes for everything is the text asked, and then for the kind alone.
     """
     inner = getattr(error, "orig", None) or error
     if isinstance(inner, OutcomeUnknown):
         return _with_cause(_UNKNOWN_OUTCOME, inner)
+    if has_moved(inner):
+        return Classification(Kind.CONFLICT, retry=True)
     for kind, meaning in _MEANINGS:
         if isinstance(inner, kind):
             return meaning

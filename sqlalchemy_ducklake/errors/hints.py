@@ -13,6 +13,7 @@ CATALOG_LOST = (
     "no connection to the server",
     "Unable to connect to Postgres",
 )
+CATALOG_MOVED = ("Failed to read inlined data from DuckLake",)
 
 
 def is_busy(error: BaseException) -> bool:
@@ -23,3 +24,12 @@ def is_busy(error: BaseException) -> bool:
 def is_lost(error: BaseException) -> bool:
     """Tell whether the catalog's server went away."""
     return any(text in str(error) for text in CATALOG_LOST)
+
+
+def has_moved(error: BaseException) -> bool:
+    """Tell whether what a transaction had read of the catalog is there no more.
+
+    A transaction on a SQLite catalog sees what others do to the catalog meanwhile: rows that
+    it knows to be kept in the catalog may be in a file by now.
+    """
+    return any(text in str(error) for text in CATALOG_MOVED)

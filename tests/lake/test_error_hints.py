@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 import duckdb
 import pytest
+from sqlalchemy import URL, Connection, create_engine, text
 
 from fixtures.catalogs import PostgresServer
-from sqlalchemy_ducklake import driver, errors
+from sqlalchemy_ducklake import driver, errors, run_transaction
 from sqlalchemy_ducklake.errors import Classification, Kind, classify
 from sqlalchemy_ducklake.lake.catalogs import SQLiteCatalog
 from sqlalchemy_ducklake.lake.config import LakeConfig
@@ -81,3 +82,50 @@ def test_a_postgres_server_that_went_away_is_called_unavailable(
         session.duck.execute("FROM ducklake_options('lake')")
     assert classify(caught.value).kind is Kind.UNAVAILABLE
     session.close()
+
+
+# Puts the rows that the catalog keeps into a file, and drops the table they were in.
+FLUSH = """
+import sys
+from sqlalchemy import create_engine, text
+engine = create_engine(sys.argv[1])
+for statement in (
+    "CALL ducklake_flush_inlined_data('lake')",
+    "ALTER TABLE t ADD COLUMN more INTEGER",
+    "INSERT INTO t VALUES (2, 2)",
+    "CALL ducklake_flush_inlined_data('lake')",
+):
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+"""
+
+
+def test_rows_that_move_while_a_transaction_reads_are_a_conflict(
+    sqlite_lake: LakeConfig,
+) -> None:
+    """A SQLite catalog shows a transaction what others do meanwhile; it is run again."""
+    assert isinstance(sqlite_lake.catalog, SQLiteCatalog)
+    url = URL.create("ducklake+sqlite", database=sqlite_lake.catalog.path)
+    with driver.connect(sqlite_lake) as connection:
+        connection.cursor().execute("CREATE TABLE t (id BIGINT)")
+        connection.commit()
+        connection.cursor().execute("INSERT INTO t VALUES (1)")
+        connection.commit()
+    met: list[Classification] = []
+
+    def read(connection: Connection) -> list[int]:
+        found = connection.scalars(text("SELECT id FROM t ORDER BY id")).all()
+        if not met:
+            command = [sys.executable, "-c", FLUSH, url.render_as_string(hide_password=False)]
+            subprocess.run(command, check=True)
+            try:
+                connection.execute(text("FROM t")).all()
+            except Exception as error:
+                met.append(classify(error))
+                raise
+        return list(found)
+
+    engine = create_engine(url)
+    assert run_transaction(engine, read) == [1, 2]
+    assert met == [Classification(Kind.CONFLICT, retry=True)]
+    engine.dispose()
