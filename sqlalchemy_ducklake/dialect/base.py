@@ -35,9 +35,10 @@ from sqlalchemy_ducklake.dialect.history import listen
 from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
 from sqlalchemy_ducklake.dialect.lateoptions import LateOptions
 from sqlalchemy_ducklake.dialect.reflection.tables import Reflection
+from sqlalchemy_ducklake.dialect.timeouts import limited
 from sqlalchemy_ducklake.dialect.typecompiler import DuckLakeTypeCompiler
 from sqlalchemy_ducklake.dialect.types import COLSPECS
-from sqlalchemy_ducklake.dialect.url import config_from_url, discreet
+from sqlalchemy_ducklake.dialect.url import config_from_url, connect_options, discreet
 from sqlalchemy_ducklake.driver.source import registered
 from sqlalchemy_ducklake.errors import StatementRefused
 from sqlalchemy_ducklake.lake.instances import Hold, keep
@@ -135,7 +136,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         self.metadata_schema = config.metadata_schema
         self.metadata_catalog = config.metadata_catalog
         self.default_schema_name = config.schema
-        return cast("ConnectArgsType", ((config,), {}))
+        return cast("ConnectArgsType", ((config,), connect_options(url)))
 
     @classmethod
     def engine_created(cls, engine: Engine) -> None:
@@ -234,7 +235,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     ) -> None:
         """Execute one parameter set."""
         script = None if context is None else context.script
-        own = cast("driver.Cursor", cursor)
+        own = limited(cursor, context)
         if context is not None:
             context.require_base()
             parameters = context.dated(parameters)
@@ -260,7 +261,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         if context is not None:
             context.require_base()
         script = None if context is None else context.script
-        cast("driver.Cursor", cursor).executemany(statement, parameters, script=script)
+        limited(cursor, context).executemany(statement, parameters, script=script)
 
     def do_execute_no_params(
         self,
@@ -269,7 +270,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         context: Any = None,
     ) -> None:
         """Execute a text as it is."""
-        cursor.execute(statement)
+        limited(cursor, context).execute(statement)
 
     def _get_default_schema_name(self, connection: Connection) -> str:
         return str(connection.scalar(select(func.current_schema())))

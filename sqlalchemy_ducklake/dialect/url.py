@@ -8,6 +8,7 @@ written: ``config_from_url(url_from_config(config)) == config``.
 from __future__ import annotations
 
 import difflib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -54,6 +55,16 @@ def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ValueError("a whole number, 0 or more")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < threading.TIMEOUT_MAX:
+        raise ValueError("a number of seconds, more than 0")
+    return seconds
 
 
 def _snapshot(text: str) -> int | datetime:
@@ -113,6 +124,11 @@ POSTGRES = (
     Option("connect_timeout", "connect_timeout", _number),
     Option("options", "options"),
 )
+#: What belongs to each connection, not to the lake; seconds.
+CONNECTION = (
+    Option("statement_timeout", "statement_timeout", _seconds),
+    Option("lock_timeout", "lock_timeout", _seconds),
+)
 STORES: Mapping[type[Storage], tuple[Option, ...]] = {
     S3: _rows("s3", S3, use_ssl=_bool),
     GCS: _rows("gcs", GCS),
@@ -146,6 +162,11 @@ def config_from_url(url: URL) -> LakeConfig:
     # Checked with a stand-in first, so that a bad option leaves no directory behind.
     LakeConfig(DuckDBCatalog("unused"), storage=storage, settings=settings, **lake)
     return LakeConfig(_catalog(url, query), storage=storage, settings=settings, **lake)
+
+
+def connect_options(url: URL) -> dict[str, float]:
+    """Give what the URL says of each connection, as arguments of the driver's connect()."""
+    return _read(CONNECTION, {name: _single(name, value) for name, value in url.query.items()})
 
 
 def url_from_config(config: LakeConfig) -> URL:
@@ -238,6 +259,7 @@ def _refuse_unknown(url: URL, query: Mapping[str, str]) -> None:
 
 def _known(catalog: type[Catalog]) -> Iterator[Option]:
     yield from LAKE
+    yield from CONNECTION
     for options in STORES.values():
         yield from options
     if catalog is PostgresCatalog:

@@ -11,6 +11,7 @@ exceptions.  What a lake has no statement for comes as a :class:`script.Script`.
     script.py       several statements that are one to the user
     batch.py        parameter sets → one Arrow table, exactly
     commit.py       how a transaction ends
+    deadline.py     how long a statement may take
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from sqlalchemy_ducklake.errors import ClosedError, InterfaceError
 from sqlalchemy_ducklake.lake.catalogs import DuckDBCatalog
 from sqlalchemy_ducklake.lake.config import LakeConfig
 from sqlalchemy_ducklake.lake.instances import open_session
+from sqlalchemy_ducklake.lake.locks import DEFAULT_TIMEOUT
 
 __all__ = [
     "BINARY",
@@ -96,13 +98,22 @@ LOST_CONNECTION = (FatalException, InternalException, ConnectionException, Close
 paramstyle = "qmark"
 
 
-def connect(config: LakeConfig | str | Path, *, autocommit: bool = False) -> Connection:
+def connect(
+    config: LakeConfig | str | Path,
+    *,
+    autocommit: bool = False,
+    statement_timeout: float | None = None,
+    lock_timeout: float = DEFAULT_TIMEOUT,
+) -> Connection:
     """Open a connection to the lake that ``config`` describes.
 
     A path is that of a DuckDB catalog file, with every option at its default.
     The lake is created if it does not exist, unless the configuration says otherwise.
-    All connections of a process to one lake share one DuckDB instance.
+    All connections of a process to one lake share one DuckDB instance.  The timeouts are in
+    seconds; see :class:`Connection`.
     """
     if not isinstance(config, LakeConfig):
         config = LakeConfig(DuckDBCatalog(str(config)))
-    return Connection(open_session(config), autocommit=autocommit)
+    connection = Connection(open_session(config), autocommit=autocommit)
+    connection.statement_timeout, connection.lock_timeout = statement_timeout, lock_timeout
+    return connection

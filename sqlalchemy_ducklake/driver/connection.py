@@ -22,6 +22,8 @@ from sqlalchemy_ducklake import errors
 from sqlalchemy_ducklake.driver import commit
 from sqlalchemy_ducklake.driver.commit import CommitInfo, Lowered, Work
 from sqlalchemy_ducklake.driver.cursor import Cursor
+from sqlalchemy_ducklake.driver.deadline import Deadline
+from sqlalchemy_ducklake.driver.exceptions import Exceptions
 from sqlalchemy_ducklake.driver.expected import require_base
 from sqlalchemy_ducklake.driver.parameters import sendable
 from sqlalchemy_ducklake.driver.result import Result
@@ -35,28 +37,17 @@ from sqlalchemy_ducklake.lake.instances import Session
 from sqlalchemy_ducklake.lake.locks import DEFAULT_TIMEOUT, lake_lock
 
 
-class Connection:
+class Connection(Exceptions):
     """A PEP 249 connection to a lake, with one transaction at a time.
 
     As a context manager it commits, or rolls back on an error, and closes.  Threads must
     not share it; :meth:`interrupt` alone may be called from another one.
 
     ``commit_info`` is what the snapshots of this connection say, ``lock_timeout`` how many
-    seconds a commit queues behind those of other writers.  With ``serializable`` a commit
+    seconds a commit queues behind those of other writers, ``statement_timeout`` how many a
+    statement of a new cursor may take (None: any).  With ``serializable`` a commit
     fails if anybody published anything since its transaction began to read.
     """
-
-    # PEP 249 asks for the exceptions as attributes of the connection too.
-    Warning = duckdb.Warning
-    Error = duckdb.Error
-    InterfaceError = errors.InterfaceError
-    DatabaseError = duckdb.DatabaseError
-    DataError = duckdb.DataError
-    OperationalError = duckdb.OperationalError
-    IntegrityError = duckdb.IntegrityError
-    InternalError = duckdb.InternalError
-    ProgrammingError = duckdb.ProgrammingError
-    NotSupportedError = duckdb.NotSupportedError
 
     def __init__(self, session: Session, *, autocommit: bool = False) -> None:
         self._session = session
@@ -77,6 +68,8 @@ class Connection:
         self.may_hold_temporary = False
         self.commit_info = CommitInfo()
         self.lock_timeout = DEFAULT_TIMEOUT
+        self.statement_timeout: float | None = None
+        self.deadline = Deadline(self._duck.interrupt)
         self.work = Work()
         self._live: weakref.ref[Result] | None = None
         # So that an open result survives the next statement exactly; see driver/result.py.
@@ -308,7 +301,8 @@ class Connection:
         deleting = may_delete(statement)
         self._inline(wanted=not deleting)
         try:
-            with self._undisturbed() if deleting else contextlib.nullcontext():
+            calm = self._undisturbed() if deleting else contextlib.nullcontext()
+            with calm, self.deadline.watching():
                 self._duck.execute(statement, sendable(values))
         except duckdb.Error as error:
             self.note(error)

@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from sqlalchemy_ducklake.driver.batch import batch_of, check_set
+from sqlalchemy_ducklake.driver.deadline import fetching_in_time, in_time
 from sqlalchemy_ducklake.driver.manyrows import SETS, as_one_insert
 from sqlalchemy_ducklake.driver.parameters import (
     Parameters,
@@ -46,12 +47,14 @@ class Cursor:
     """A PEP 249 cursor; it owns its result whatever its connection does next.
 
     ``description`` may be assigned (BI tools do).  ``counts`` holds what a script
-    counted, by name, ``failed_step`` the text of the step at which one failed.
+    counted, by name, ``failed_step`` the text of the step at which one failed.  To execute,
+    and to fetch each time, may take ``timeout`` seconds.
     """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.arraysize = 1
+        self.timeout = connection.statement_timeout
         self.description: list[Column] | None = None
         self.rowcount = -1
         self.lastrowid: Any = None
@@ -60,6 +63,7 @@ class Cursor:
         self._result: Result | None = None
         self._closed = False
 
+    @in_time
     def execute(
         self, operation: str, parameters: Parameters = (), *, script: Script | None = None
     ) -> Self:
@@ -84,6 +88,7 @@ class Cursor:
             self._run_several(statements, operation, parameters)
         return self
 
+    @in_time
     def executemany(
         self,
         operation: str,
@@ -113,33 +118,22 @@ class Cursor:
             )
         return self
 
+    @fetching_in_time
     def fetchone(self) -> Row | None:
         """Give the next row, None when there is none."""
-        result = self._rows()
-        try:
-            return result.fetchone()
-        except duckdb.Error as error:
-            self.connection.note(error)
-            raise
+        return self._rows().fetchone()
 
+    @fetching_in_time
     def fetchmany(self, size: int | None = None) -> list[Row]:
         """Give the next ``size`` rows (``arraysize`` if not said), fewer at the end."""
-        result = self._rows()
-        try:
-            return result.fetchmany(self.arraysize if size is None else size)
-        except duckdb.Error as error:
-            self.connection.note(error)
-            raise
+        return self._rows().fetchmany(self.arraysize if size is None else size)
 
+    @fetching_in_time
     def fetchall(self) -> list[Row]:
         """Give all rows that are left."""
-        result = self._rows()
-        try:
-            return result.fetchall()
-        except duckdb.Error as error:
-            self.connection.note(error)
-            raise
+        return self._rows().fetchall()
 
+    @fetching_in_time
     def fetch_arrow_table(self) -> pa.Table:
         """Give the result, or what is left of it, as an Arrow table."""
         return self.fetch_record_batch(1 << 17).read_all()

@@ -62,6 +62,7 @@ from sqlalchemy_ducklake.errors.tree import (
     ReservedComment,
     StaleConstraint,
     StatementRefused,
+    StatementTimeout,
     UnknownChange,
     ValueRefused,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "StaleBase",
     "StaleConstraint",
     "StatementRefused",
+    "StatementTimeout",
     "TableNotThen",
     "TransactionAborted",
     "UnknownChange",

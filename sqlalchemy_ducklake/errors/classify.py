@@ -18,7 +18,7 @@ from sqlalchemy_ducklake.errors.commits import (
 )
 from sqlalchemy_ducklake.errors.hints import has_moved, is_busy, is_lost
 from sqlalchemy_ducklake.errors.lake import LakeLocked, LakeUnavailable
-from sqlalchemy_ducklake.errors.tree import ClosedError, InterfaceError
+from sqlalchemy_ducklake.errors.tree import ClosedError, InterfaceError, StatementTimeout
 
 
 class Kind(StrEnum):
@@ -107,7 +107,7 @@ _MEANINGS: tuple[tuple[_Classes, Classification], ...] = (
     (ClosedError, _LOST),
     (InterfaceError, Classification(Kind.PROGRAMMING)),
     ((duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException), _LOST),
-    (duckdb.InterruptException, Classification(Kind.INTERRUPTED)),
+    ((duckdb.InterruptException, StatementTimeout), Classification(Kind.INTERRUPTED)),
     (duckdb.OutOfMemoryException, Classification(Kind.RESOURCES)),
     (duckdb.TransactionException, Classification(Kind.ABORTED)),
     (duckdb.IntegrityError, Classification(Kind.INTEGRITY)),

@@ -65,6 +65,25 @@ class StatementRefused(duckdb.NotSupportedError):
         return f"{self.reason} (statement: {self.statement.strip()[:200]})"
 
 
+class StatementTimeout(duckdb.OperationalError):
+    """A statement took longer than the ``seconds`` it was given, and was stopped.
+
+    In a transaction of several statements only a rollback is left.  A COMMIT is not stopped.
+    """
+
+    sqlstate = "57014"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return (
+            f"the statement was stopped after {self.seconds:g} s; give it more time with "
+            "statement_timeout or the execution option ducklake_timeout, or ask for less"
+        )
+
+
 class KeyViolation(duckdb.IntegrityError):
     """Rows would hold one value of a key twice.
 
