@@ -39,6 +39,7 @@ BENCHMARKS: dict[str, Callable[..., Report]] = {
     "reading": bench_reading.run,
     "recent": bench_recent.run,
     "reflection": bench_reflection.run,
+    "reflection-postgresql": bench_reflection.run_on_postgresql,
     "reflection-sqlite": bench_reflection.run_on_sqlite,
     "update": bench_update.run,
     "writer": bench_writer.run,

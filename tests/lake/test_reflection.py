@@ -14,6 +14,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     create_engine,
+    event,
     exc,
     inspect,
     types,
@@ -231,6 +232,60 @@ def test_a_temporary_table_hides_a_table_of_the_same_name(engine: Engine) -> Non
         assert [column["name"] for column in inspector.get_columns("t", "main")] == ["stored"]
         assert inspector.get_temp_view_names() == ["v"]
         assert inspector.has_table("v")
+
+
+@pytest.mark.parametrize(
+    "making",
+    [
+        ["CREATE TEMP TABLE plain (mine INTEGER)"],
+        ["CREATE OR REPLACE TEMPORARY VIEW plain AS SELECT 1 AS mine"],
+        ["CREATE TEMP TABLE plain AS PIVOT (SELECT 1 AS mine, 'x' AS a) ON a USING sum(mine)"],
+    ],
+)
+def test_whatever_makes_a_temporary_table_is_noticed(engine: Engine, making: list[str]) -> None:
+    with engine.connect() as connection:
+        connection.exec_driver_sql("CREATE TABLE plain (id INTEGER, name VARCHAR)")
+        connection.commit()
+        for statement in making:
+            connection.exec_driver_sql(statement)
+        connection.commit()
+        assert {column["name"] for column in inspect(connection).get_columns("plain")} <= {
+            "mine",
+            "x",
+        }
+
+
+def test_what_is_asked_of_a_schema_does_not_grow_with_its_tables(engine: Engine) -> None:
+    asked: list[str] = []
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def ask(_: Any, __: Any, statement: str, *___: Any) -> None:
+        asked.append(statement)
+
+    def reflect(tables: int) -> list[str]:
+        with engine.begin() as connection:
+            for number in range(tables):
+                connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS t{number} (id INTEGER)")
+        asked.clear()
+        MetaData().reflect(engine)
+        inspect(engine).get_columns("t0")
+        return list(asked)
+
+    few, many = reflect(2), reflect(120)
+    assert len(many) <= len(few) == 13
+    assert "duckdb_" not in "".join(few + many)
+
+
+def test_a_listing_that_was_kept_leaves_out_what_was_dropped_since(engine: Engine) -> None:
+    with engine.connect() as connection:
+        connection.exec_driver_sql("CREATE TABLE a (id INTEGER); CREATE TABLE b (id INTEGER)")
+        connection.commit()
+        inspector = inspect(connection)
+        assert inspector.get_table_names() == ["a", "b"]
+        connection.exec_driver_sql("DROP TABLE a")
+        connection.commit()
+        assert inspector.get_columns("b")[0]["name"] == "id"
+        assert not inspector.has_table("a")
 
 
 def test_a_view_whose_table_is_gone_does_not_disturb_the_others(engine: Engine) -> None:
