@@ -5,5 +5,6 @@ pytest_plugins = [
     "fixtures.lakes",
     "fixtures.migrations",
     "fixtures.properties",
+    "fixtures.scopes",
     "fixtures.stores",
 ]

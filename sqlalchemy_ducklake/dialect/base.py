@@ -26,6 +26,7 @@ from sqlalchemy.engine.interfaces import (
 from sqlalchemy.pool import Pool, PoolProxiedConnection, QueuePool
 
 from sqlalchemy_ducklake import driver
+from sqlalchemy_ducklake.dialect import scoping
 from sqlalchemy_ducklake.dialect.commits import COMMIT, CommitCharacteristic
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
 from sqlalchemy_ducklake.dialect.constraints import OPTION, checked_level
@@ -40,8 +41,9 @@ from sqlalchemy_ducklake.dialect.typecompiler import DuckLakeTypeCompiler
 from sqlalchemy_ducklake.dialect.types import COLSPECS
 from sqlalchemy_ducklake.dialect.url import config_from_url, connect_options, discreet
 from sqlalchemy_ducklake.driver.source import registered
-from sqlalchemy_ducklake.errors import StatementRefused
 from sqlalchemy_ducklake.lake.instances import Hold, keep
+from sqlalchemy_ducklake.scope.options import OPTION as WRITE_SCOPE
+from sqlalchemy_ducklake.scope.options import WriteScope, checked_scope
 
 
 class DuckLakeDialect(Reflection, DefaultDialect):
@@ -59,6 +61,9 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     execution_ctx_cls = DuckLakeExecutionContext
     colspecs = COLSPECS
     bind_typing = BindTyping.RENDER_CASTS
+
+    #: The write scope of engines that ask for none and do not refuse one.
+    usual_scope: WriteScope | None = None
 
     connection_characteristics = DefaultDialect.connection_characteristics.union(
         {COMMIT: CommitCharacteristic()}
@@ -106,6 +111,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         paramstyle: Any = "numeric_dollar",
         enforce_constraints: str = "keys",
         defend_foreign: bool = False,
+        ducklake_write_scope: bool | WriteScope | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(paramstyle=paramstyle, **kwargs)
@@ -113,6 +119,8 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         self._json_deserializer = json_deserializer
         self.enforce_constraints = checked_level(enforce_constraints)
         self.defend_foreign = defend_foreign
+        asked = ducklake_write_scope
+        self.write_scope = self.usual_scope if asked is None else checked_scope(asked)
         self.alias = "lake"
         self.metadata_schema: str | None = None
         self._hold: Hold | None = None
@@ -207,24 +215,30 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         return cast("driver.Connection", dbapi_conn).autocommit
 
     def set_engine_execution_options(self, engine: Engine, opts: Mapping[str, Any]) -> None:
-        """Refuse a level of enforcement that there is not."""
+        """Refuse a level of enforcement, or a write scope, that there is not."""
         super().set_engine_execution_options(engine, opts)
         checked_level(opts.get(OPTION, "keys"))
+        checked_scope(opts.get(WRITE_SCOPE))
 
     def set_connection_execution_options(
         self, connection: Connection, opts: Mapping[str, Any]
     ) -> None:
-        """Refuse a level of enforcement that there is not."""
+        """Refuse a level of enforcement, or a write scope, that there is not."""
         super().set_connection_execution_options(connection, opts)
         checked_level(opts.get(OPTION, "keys"))
+        checked_scope(opts.get(WRITE_SCOPE))
 
     def do_savepoint(self, connection: Connection, name: str) -> None:
-        """Refuse: DuckLake has no savepoints."""
-        raise StatementRefused(
-            f"SAVEPOINT {name}",
-            "a lake has no savepoints; a statement that is refused leaves its transaction "
-            "usable, so begin_nested() is rarely needed",
-        )
+        """Set a savepoint in the write scope; raises StatementRefused without one."""
+        scoping.scope_for_savepoint(connection, name).savepoint(name)
+
+    def do_rollback_to_savepoint(self, connection: Connection, name: str) -> None:
+        """Undo what came after a savepoint."""
+        scoping.scope_for_savepoint(connection, name).back_to(name)
+
+    def do_release_savepoint(self, connection: Connection, name: str) -> None:
+        """Forget a savepoint."""
+        scoping.scope_for_savepoint(connection, name).release(name)
 
     def do_execute(
         self,
@@ -241,7 +255,13 @@ class DuckLakeDialect(Reflection, DefaultDialect):
             parameters = context.dated(parameters)
         sources = () if context is None else context.sources
         if not sources:
-            own.execute(statement, parameters or (), script=script)
+            scoping.run(
+                own,
+                statement,
+                context,
+                lambda text: own.execute(text, parameters or (), script=script),
+                parameters,
+            )
             return
         tables = {source.index for source in sources}
         values = {
@@ -261,7 +281,14 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         if context is not None:
             context.require_base()
         script = None if context is None else context.script
-        limited(cursor, context).executemany(statement, parameters, script=script)
+        own = limited(cursor, context)
+        scoping.run(
+            own,
+            statement,
+            context,
+            lambda text: own.executemany(text, parameters, script=script),
+            parameters,
+        )
 
     def do_execute_no_params(
         self,
@@ -270,7 +297,8 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         context: Any = None,
     ) -> None:
         """Execute a text as it is."""
-        limited(cursor, context).execute(statement)
+        own = limited(cursor, context)
+        scoping.run(own, statement, context, own.execute)
 
     def _get_default_schema_name(self, connection: Connection) -> str:
         return str(connection.scalar(select(func.current_schema())))

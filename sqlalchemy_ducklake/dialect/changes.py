@@ -51,6 +51,7 @@ class ChangeCompiler(ScriptCompiler):
         moved = _moved_keys(statement.table, names)
         self.writes(statement.table, "update", keeps_key=not any(k.primary for k in moved))
         in_steps = bool(self.for_executemany or self.returns(statement) or moved)
+        in_steps = in_steps or self.always_in_steps
         steps: list[TextStep] = []
         self.isupdate = True
         if in_steps or self.constraints_of(statement.table).concerns(names):
@@ -74,11 +75,14 @@ class ChangeCompiler(ScriptCompiler):
         returns, steps = self.returns(statement), []
         self.isdelete = True
         with self.data_change(state, statement.table, *state._extra_froms):
-            if returns or self.constraints_of(statement.table).references:
+            references = self.constraints_of(statement.table).references
+            if self.always_in_steps and self.for_executemany:
+                self.sequential = self._asks_itself(statement)
+            if returns or references or self.always_in_steps:
                 steps = self._delete(state, returns=returns, **kw)
-            if self.for_executemany and not returns:
+            if self.for_executemany and not (returns or self.always_in_steps):
                 text = self._delete_batch(state, **kw)
-        if not returns:
+        if not (returns or self.always_in_steps):
             text = text or str(super().visit_delete(delete_stmt, **kw))
             steps = _or_plain(steps, text, _DELETED)
         return self.finish_script(steps, rowcount=("deleted",))
@@ -269,9 +273,8 @@ class ChangeCompiler(ScriptCompiler):
 
     def _delete_batch(self, state: Any, **kw: Any) -> str:
         """DELETE the rows that any parameter set speaks of, each once."""
-        target, criteria = state.statement.table, state.statement._where_criteria
         crud._get_crud_params(self, state.statement, state, True, **kw)
-        self.sequential = any(_asks(each, target) for each in criteria)
+        self.sequential = self._asks_itself(state.statement)
         sources = ", ".join(self._other_sources(state, **kw))
         where = self._where(state.statement, **kw)
         table = self.tables([state.statement.table], **kw)
@@ -279,6 +282,11 @@ class ChangeCompiler(ScriptCompiler):
         if not sources:
             return f"{with_}DELETE FROM {table}{where}"
         return f"{with_}DELETE FROM {table} WHERE EXISTS (SELECT 1 FROM {sources}{where})"
+
+    @staticmethod
+    def _asks_itself(statement: Any) -> bool:
+        """Tell whether what a DELETE deletes depends on what it deleted before."""
+        return any(_asks(each, statement.table) for each in statement._where_criteria)
 
     def _returned_rows(
         self, statement: Any, plan: rows.RowsPlan, *, gone: bool = False

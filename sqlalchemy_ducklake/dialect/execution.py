@@ -11,14 +11,16 @@ from sqlalchemy.engine import CursorResult, Result
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.engine.interfaces import DBAPICursor, ExceptionContext
 
-from sqlalchemy_ducklake.dialect import constraints
+from sqlalchemy_ducklake.dialect import constraints, scoping
 from sqlalchemy_ducklake.dialect.ddl import MISSING
 from sqlalchemy_ducklake.dialect.history import numbers_for
 from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
+from sqlalchemy_ducklake.dialect.staging import StagingCompiler
 from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.script import Script, Source
 from sqlalchemy_ducklake.merge.result import MergeResult
 from sqlalchemy_ducklake.merge.staging import LAST_ID
+from sqlalchemy_ducklake.scope.unit import scope_of
 
 #: The execution option that names the snapshot on which a statement is meant to write.
 EXPECTED_BASE = "expected_base"
@@ -42,6 +44,34 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     # Kept, because SQLAlchemy's connection may be closed when somebody asks.
     _writer: Connection | None = None
     _commit_id: str | None = None
+
+    @classmethod
+    def _init_compiled(
+        cls,
+        dialect: Any,
+        connection: Any,
+        dbapi_connection: Any,
+        execution_options: Any,
+        compiled: Any,
+        parameters: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Let a statement be the form of it that the write scope of its connection wants."""
+        own = cast("Connection", dbapi_connection.dbapi_connection)
+        sets = len(parameters)
+        form = scoping.form_for(dialect, own, execution_options, compiled, sets)
+        base: Any = super()
+        return base._init_compiled(  # noqa: SLF001 - what SQLAlchemy itself calls
+            dialect,
+            connection,
+            dbapi_connection,
+            execution_options,
+            form,
+            parameters,
+            *args,
+            **kwargs,
+        )
 
     @property
     def own_connection(self) -> Connection:
@@ -93,10 +123,24 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
         options, dialect = self.execution_options, cast("Any", self.dialect)
         level = options.get(constraints.OPTION, dialect.enforce_constraints)
         script = constraints.enforced(script, constraints.checked_level(level))
-        if options.get(DEFEND_FOREIGN, dialect.defend_foreign):
+        scope = scope_of(self.own_connection) if self.is_staged else None
+        if scope is not None:
+            script = replace(script, flags=(*script.flags, *scope.flags))
+        elif self.defends_foreign:
             script = constraints.defended(script)
         names = options.get("schema_translate_map") or {}
         return constraints.located(script, names, dialect.default_schema_name)
+
+    @property
+    def is_staged(self) -> bool:
+        """Tell whether the statement runs in a form that a write scope keeps aside."""
+        return isinstance(self.compiled, StagingCompiler)
+
+    @property
+    def defends_foreign(self) -> bool:
+        """Tell whether writers who check nothing are to see the statement's changes."""
+        dialect = cast("Any", self.dialect)
+        return bool(self.execution_options.get(DEFEND_FOREIGN, dialect.defend_foreign))
 
     @property
     def sources(self) -> tuple[Source, ...]:

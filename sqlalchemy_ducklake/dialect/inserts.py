@@ -97,6 +97,7 @@ class InsertCompiler(ScriptCompiler):
         self.writes(statement.table, "insert" if conflict is None else "upsert")
         constraints = self.constraints_of(statement.table)
         one_step = bool(given.columns) or not self.for_executemany
+        one_step = one_step and not self.always_in_steps
         if one_step and not (keys or returns or conflict is not None or given.late):
             return self._append_checked(given, constraints)
         binds = self._typed(conflict, statement.table)
@@ -114,7 +115,7 @@ class InsertCompiler(ScriptCompiler):
             plan = upsert_plan(
                 conflict, given.target, stage, given.stored, given.allocated, single=single
             )
-            plan = replace(plan, whole=bool(self.written_out))
+            plan = replace(plan, whole=bool(self.written_out) or self.always_in_steps)
         computed = self.compute_staged(given.target, stage)
         plan = replace(plan, computed=computed, constraints=constraints)
         filled = [*self.planned([made]), (self._fill(stage, given, binds), Step())]

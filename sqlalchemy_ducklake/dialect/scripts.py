@@ -50,6 +50,10 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
     _guarded = False
     # What the snapshot will say of the script: arguments of Script.
     _about: Mapping[str, Any] = MappingProxyType({})
+    #: Whether every statement is written in steps, also one that the engine could run.
+    always_in_steps = False
+    #: The statement compiled for a write scope, if that was asked: a script, or None.
+    staged_form: tuple[Any] | None = None
     #: Whether parameter sets have to act one after another.
     sequential = False
     _in_batch = False

@@ -86,10 +86,12 @@ class Work:
     statements ran of which nobody knows what they did to which key, ``changed_catalog``
     that something was defined, and ``altered`` which tables and views were.  ``info`` is
     what the snapshot of this transaction says, whatever others of the connection do.
+    ``direct`` tells that the lake itself was changed, not only what waits for the commit.
     """
 
     guarded: bool = False
     changed: bool = False
+    direct: bool = False
     unmarked: bool = False
     described: bool = False
     changed_catalog: bool = False
@@ -99,9 +101,12 @@ class Work:
     commit_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     info: CommitInfo | None = None
 
-    def note_script(self, script: Script, *, trusted: bool = False) -> None:
+    def note_script(
+        self, script: Script, *, trusted: bool = False, staged: bool = False
+    ) -> None:
         """Remember what a script is about to do, to a table whose key is ``trusted``."""
         self.changed = True
+        self.direct = self.direct or not staged
         self.guarded = self.guarded or script.guarded
         if script.table is None:
             self._forget_keys()
@@ -132,7 +137,7 @@ class Work:
         if not may_change(statement):
             return
         self._note_definition(statement)
-        self.changed = True
+        self.changed = self.direct = True
         self.guarded = self.guarded or is_guarded(statement)
         self.described = self.described or describes_commit(statement)
         self.operations[statement.type.name.lower().replace("_", " ")] = None

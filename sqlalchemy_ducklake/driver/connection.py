@@ -26,6 +26,7 @@ from sqlalchemy_ducklake.driver.deadline import Deadline
 from sqlalchemy_ducklake.driver.exceptions import Exceptions
 from sqlalchemy_ducklake.driver.expected import require_base
 from sqlalchemy_ducklake.driver.parameters import sendable
+from sqlalchemy_ducklake.driver.pending import PendingWrites
 from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.driver.settings import HeldSettings
@@ -37,7 +38,7 @@ from sqlalchemy_ducklake.lake.instances import Session
 from sqlalchemy_ducklake.lake.locks import DEFAULT_TIMEOUT, lake_lock
 
 
-class Connection(Exceptions):
+class Connection(PendingWrites, Exceptions):
     """A PEP 249 connection to a lake, with one transaction at a time.
 
     As a context manager it commits, or rolls back on an error, and closes.  Threads must
@@ -161,11 +162,14 @@ class Connection(Exceptions):
             self.rollback()
             raise errors.TransactionAborted(cause) from cause
         self.detach_live()
+        pending, work = self._waiting(), self.work
         self._inline(wanted=True)
-        work = self.work
         work.guarded = work.guarded or (self.serializable and work.changed)
         self._forget_transaction()
         try:
+            if pending is not None:
+                self._last = self._publish_pending(pending, work)
+                return
             look = partial(commit.refuse_drift, self._session)
             with self.exclusive(look) if work.guarded else contextlib.nullcontext():
                 self._last = commit.publish(self._session, work, work.info or self.commit_info)
@@ -295,10 +299,11 @@ class Connection(Exceptions):
 
     def send(self, statement: Any, values: Any) -> None:
         """Execute one statement in the open transaction, if there is one."""
+        self.step_aside()
         self.detach_live()
         if self._aborted_by is not None:
             raise errors.TransactionAborted(self._aborted_by) from self._aborted_by
-        deleting = may_delete(statement)
+        deleting = may_delete(statement) and not self.staging
         self._inline(wanted=not deleting)
         try:
             calm = self._undisturbed() if deleting else contextlib.nullcontext()
@@ -381,6 +386,7 @@ class Connection(Exceptions):
             self._session.close()
 
     def _forget_transaction(self) -> None:
+        self.pending = None
         self._in_transaction = False
         self._aborted_by = None
         self.work = Work()

@@ -331,7 +331,7 @@ class Cursor:
         try:
             run.run(values)
         except BaseException:
-            self.failed_step = run.step
+            self.failed_step, self.counts = run.step, run.outcome.counts
             raise
         self.counts, self.rowcount = run.outcome.counts, run.rowcount
         if run.rows is not None:

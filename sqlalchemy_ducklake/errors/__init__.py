@@ -10,6 +10,7 @@ says, so no program has to read the message.  The constructor's arguments stay i
     history.py      the past: snapshots and tables that are not there, what cannot be undone
     lake.py         a lake that cannot be opened
     commits.py      a transaction that ends other than well
+    scope.py        transactions that keep their writes aside
     writing.py      batches and files that do not fit a table
     classify.py     for programs that must decide: what kind, and may it be run again?
 """
@@ -48,6 +49,13 @@ from sqlalchemy_ducklake.errors.lake import (
     LakeUnavailable,
     OptionError,
     SchemaNotFound,
+)
+from sqlalchemy_ducklake.errors.scope import (
+    NoSavepoint,
+    NullValue,
+    SavepointLost,
+    SchemaChanged,
+    StagedRowsLost,
 )
 from sqlalchemy_ducklake.errors.tree import (
     CardinalityViolation,
@@ -93,8 +101,10 @@ __all__ = [
     "LakeUnavailable",
     "LockTimeout",
     "MalformedTag",
+    "NoSavepoint",
     "NotOnlyAppends",
     "NullKey",
+    "NullValue",
     "NullsRefused",
     "OptionError",
     "OutcomeUnknown",
@@ -102,8 +112,11 @@ __all__ = [
     "ReadOnlyLake",
     "ReservedComment",
     "RowReferenced",
+    "SavepointLost",
+    "SchemaChanged",
     "SchemaNotFound",
     "SerializationFailure",
+    "StagedRowsLost",
     "StaleBase",
     "StaleConstraint",
     "StatementRefused",

@@ -274,7 +274,7 @@ def test_nothing_of_a_script_stays_behind(lake: Engine) -> None:
         with pytest.raises(exc.IntegrityError):
             connection.execute(insert(people).returning(people.c.id), {"id": 1})
         left = connection.execute(
-            text("SELECT table_name FROM duckdb_tables() WHERE temporary")
+            text("SELECT table_name FROM duckdb_tables() WHERE temporary AND table_name[:4] <> '_log'")
         ).all()
         assert left == []
         views = "SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal"

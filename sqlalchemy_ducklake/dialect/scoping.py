@@ -1,0 +1,136 @@
+"""Where SQLAlchemy's statements meet the write scope of their transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from sqlalchemy.engine import Connection as SQLAlchemyConnection
+
+from sqlalchemy_ducklake.dialect.staging import StagingCompiler, staged_form
+from sqlalchemy_ducklake.driver import Connection, Cursor
+from sqlalchemy_ducklake.errors import StatementRefused
+from sqlalchemy_ducklake.scope.options import OPTION, WriteScope, checked_scope
+from sqlalchemy_ducklake.scope.savepoints import Control, control_of
+from sqlalchemy_ducklake.scope.unit import Scope, open_scope, scope_of
+
+
+def limits_of(dialect: Any, options: Mapping[str, Any]) -> WriteScope | None:
+    """Give the scope that options ask for, or else the engine; None for none."""
+    return checked_scope(options.get(OPTION, dialect.write_scope))
+
+
+def form_for(
+    dialect: Any, own: Connection, options: Mapping[str, Any], compiled: Any, sets: int
+) -> Any:
+    """Give the form of a compiled statement that is to run: for a scope, if it can be kept.
+
+    ``sets`` is how many parameter sets it gets.
+    """
+    if not (compiled.isinsert or compiled.isupdate or compiled.isdelete):
+        return compiled
+    limits = limits_of(dialect, options)
+    if limits is None or own.autocommit or compiled.sources:
+        return compiled
+    if options.get("schema_translate_map") or compiled.script is None:
+        return compiled
+    form = staged_form(compiled)
+    if form is None:
+        return compiled
+    scope = open_scope(own, limits)
+    direct = sets >= limits.direct_rows and not scope.savepoints
+    if direct or not scope.open or not scope.prepare(form.staging):
+        return compiled
+    return form
+
+
+def run(
+    cursor: Cursor,
+    statement: str,
+    context: Any,
+    execute: Callable[[str], object],
+    parameters: Any = (),
+) -> None:
+    """Run a statement so that it sees, and keeps, what its transaction keeps aside."""
+    own = cursor.connection
+    scope = scope_of(own)
+    compiled = getattr(context, "compiled", None)
+    if scope is None:
+        _run_alone(own, statement, context, execute)
+    elif isinstance(compiled, StagingCompiler):
+        staging = replace(
+            compiled.staging, size=_size(parameters), defended=context.defends_foreign
+        )
+        scope.stage(staging, cursor, lambda: execute(statement))
+    elif not _controlled(scope, statement, context):
+        _run_beside(scope, own, statement, execute)
+
+
+def _run_alone(
+    own: Connection, statement: str, context: Any, execute: Callable[[str], object]
+) -> None:
+    limits = None
+    if _is_text(context):
+        control = control_of(statement)
+        limits = limits_of(context.dialect, context.execution_options) if control else None
+    if limits is None or own.autocommit:
+        execute(statement)
+        return
+    _controlled(open_scope(own, limits), statement, context)
+
+
+def _run_beside(
+    scope: Scope, own: Connection, statement: str, execute: Callable[[str], object]
+) -> None:
+    text = scope.read(statement)
+    if text is None:
+        execute(statement)
+        return
+    with own.staged():
+        execute(text)
+
+
+def _controlled(scope: Scope, statement: str, context: Any) -> bool:
+    """Do what a text says about savepoints, if it does."""
+    control = control_of(statement) if _is_text(context) else None
+    if control is not None:
+        _WORDS[control.word](scope, control)
+    return control is not None
+
+
+_WORDS: Mapping[str, Callable[[Scope, Control], None]] = {
+    "SAVEPOINT": lambda scope, control: scope.savepoint(control.name),
+    "ROLLBACK": lambda scope, control: scope.back_to(control.name),
+    "RELEASE": lambda scope, control: scope.release(control.name),
+}
+
+
+def _is_text(context: Any) -> bool:
+    compiled = getattr(context, "compiled", None)
+    return context is not None and (compiled is None or context.is_text)
+
+
+def scope_for_savepoint(connection: SQLAlchemyConnection, name: str) -> Scope:
+    """Give the scope in which to set a savepoint; raises StatementRefused without one."""
+    own = cast("Connection", connection.connection.dbapi_connection)
+    limits = limits_of(connection.dialect, connection.get_execution_options())
+    if limits is None or own.autocommit:
+        raise StatementRefused(
+            f"SAVEPOINT {name}",
+            "DuckLake has no savepoints; a write scope has: create_engine(…, "
+            f"{OPTION}=True). Without one, a statement that is refused leaves its transaction "
+            "usable, so begin_nested() is rarely needed",
+        )
+    return open_scope(own, limits)
+
+
+def _size(parameters: Any) -> int:
+    """Add up what texts and bytes among the parameters take."""
+    if isinstance(parameters, str | bytes):
+        return len(parameters)
+    if isinstance(parameters, Mapping):
+        return sum(map(_size, parameters.values()))
+    if isinstance(parameters, Sequence):
+        return sum(map(_size, parameters))
+    return 8

@@ -1,0 +1,412 @@
+"""Statements that change rows, compiled for a write scope.
+
+The script is the same as without one, with the same checks and the same RETURNING: only
+that it sees its tables through the views of the scope, and that where it would write into
+the lake it logs what the rows become.
+"""
+
+# What SQLAlchemy gives a compiler are private parts of its statements.
+# ruff: noqa: SLF001
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+from sqlalchemy import Delete, Insert, Table, Update, exc, select, table
+from sqlalchemy.sql.elements import ColumnClause, ColumnElement
+
+from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
+from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
+from sqlalchemy_ducklake.driver.script import Role, Step
+from sqlalchemy_ducklake.errors import NullValue
+from sqlalchemy_ducklake.lake.changes import TableName
+from sqlalchemy_ducklake.merge.checks import check, keys_of, primary_key_of
+from sqlalchemy_ducklake.merge.steps import (
+    AppendRows,
+    ChangeRows,
+    PlannedStep,
+    RemoveRows,
+)
+from sqlalchemy_ducklake.scope.log import (
+    FIRST_OWN_ROW,
+    GONE,
+    MARKED,
+    ROW,
+    SINCE,
+    UNTIL,
+    log_name,
+    next_name,
+    overlay_name,
+)
+from sqlalchemy_ducklake.scope.unit import LOGGED, NO_SAVEPOINT, Staging
+
+_Write = AppendRows | ChangeRows | RemoveRows
+
+
+class NotStaged(exc.CompileError):
+    """A statement that a scope cannot keep aside."""
+
+
+class OverlayPreparer(DuckLakeIdentifierPreparer):
+    """Names the view of a scope where a table is meant."""
+
+    def __init__(self, dialect: Any, schema: str) -> None:
+        super().__init__(dialect)
+        self._default_schema = schema
+
+    def table_name(self, wanted: Any) -> TableName:
+        """Give schema and name of a table of the lake."""
+        return wanted.schema or self._default_schema, wanted.name
+
+    def format_table(self, table: Any, use_schema: bool = True, name: Any = None) -> str:
+        """Quote the name of a view, for a table of the lake."""
+        if is_of_lake(table):
+            return self.quote(overlay_name(*self.table_name(table)))
+        return super().format_table(table, use_schema, name)
+
+
+def is_of_lake(table: Any) -> bool:
+    """Tell whether a table is one that the lake keeps."""
+    return isinstance(table, Table) and "TEMPORARY" not in table._prefixes
+
+
+class StagingCompiler(DuckLakeCompiler):
+    """Compiles INSERT, UPDATE and DELETE for a scope; raises NotStaged for others."""
+
+    always_in_steps = True
+    _target: Any = None
+    _overlay: OverlayPreparer
+    _in_text = False
+    _tables: dict[TableName, None]
+    _assigned: frozenset[str] = frozenset()
+    _hides = False
+    _writes_so_far = 0
+
+    @property
+    def preparer(self) -> Any:
+        """What quotes names."""
+        return self._overlay
+
+    @preparer.setter
+    def preparer(self, value: Any) -> None:
+        # Set by SQLAlchemy before it compiles.
+        self._tables = {}
+        self._overlay = OverlayPreparer(self.dialect, value.dialect.default_schema_name)
+
+    @property
+    def staging(self) -> Staging:
+        """What the script does to the log of its table."""
+        target = self._overlay.table_name(self._target)
+        key = primary_key_of(self._target)
+        return Staging(
+            target,
+            tuple(dict.fromkeys((target, *self._tables))),
+            () if key is None else key.names,
+            self._assigned,
+            self._hides,
+            appends=bool(self.isinsert) and not keys_of(self._target) and not self._hides,
+        )
+
+    def visit_insert(self, insert_stmt: Any, *args: Any, **kw: Any) -> str:
+        """INSERT, but not of what a query gives."""
+        if not self.stack:
+            self._begin(insert_stmt.table)
+            if insert_stmt.select is not None or insert_stmt._independent_ctes:
+                raise NotStaged("INSERT … SELECT is written at once")
+        return super().visit_insert(insert_stmt, *args, **kw)
+
+    def visit_update(self, update_stmt: Any, *args: Any, **kw: Any) -> str:
+        """UPDATE of one table."""
+        if not self.stack:
+            self._begin(update_stmt.table)
+        return super().visit_update(update_stmt, *args, **kw)
+
+    def visit_delete(self, delete_stmt: Any, *args: Any, **kw: Any) -> str:
+        """DELETE from one table."""
+        if not self.stack:
+            self._begin(delete_stmt.table)
+        return super().visit_delete(delete_stmt, *args, **kw)
+
+    def _begin(self, target: Any) -> None:
+        if not is_of_lake(target) or self._target is not None:
+            raise NotStaged("only tables of the lake are staged")
+        self._target = target
+        self._tables[self._overlay.table_name(target)] = None
+
+    def visit_cte(self, cte: Any, *args: Any, **kw: Any) -> str | None:
+        """Leave statements with common table expressions alone."""
+        del cte, args, kw
+        raise NotStaged("a statement with common table expressions is written at once")
+
+    def visit_textclause(self, textclause: Any, *args: Any, **kw: Any) -> str:
+        """Leave text alone, except that of a constraint: it may name tables."""
+        if not self._in_text:
+            raise NotStaged("a statement with text in it is written at once")
+        return str(super().visit_textclause(textclause, *args, **kw))
+
+    def visit_ducklake_bare(self, element: Any, **kw: Any) -> str:
+        """(<expression>), in which text names no table."""
+        before, self._in_text = self._in_text, True
+        try:
+            return str(super().visit_ducklake_bare(element, **kw))
+        finally:
+            self._in_text = before
+
+    def _computed(self, target: Any) -> dict[str, str]:
+        before, self._in_text = self._in_text, True
+        try:
+            return super()._computed(target)
+        finally:
+            self._in_text = before
+
+    def visit_table(self, table: Any, asfrom: bool = False, **kw: Any) -> str:  # type: ignore[override]
+        """<view of the scope>."""
+        if not is_of_lake(table) or not asfrom:
+            return super().visit_table(table, asfrom=asfrom, **kw)
+        linter = kw.get("from_linter")
+        if linter:
+            linter.froms[table] = table.name
+        self._tables[self._overlay.table_name(table)] = None
+        return self._overlay.format_table(table)
+
+    def visit_column(
+        self,
+        column: Any,
+        add_to_result_map: Any = None,
+        include_table: bool = True,
+        *args: Any,
+        **kw: Any,
+    ) -> str:
+        """<view of the scope>.<column>."""
+        owner = column.table
+        elsewhere = (self._returned, self._copied)
+        if not include_table or not is_of_lake(owner):
+            if column.is_literal and not self._in_text and owner is None:
+                self._refuse_literal(column)
+            return super().visit_column(column, add_to_result_map, include_table, *args, **kw)
+        if any(each is not None and each.target == owner for each in elsewhere):
+            return super().visit_column(column, add_to_result_map, include_table, *args, **kw)
+        name = super().visit_column(column, add_to_result_map, False, *args, **kw)
+        return f"{self._overlay.format_table(owner)}.{name}"
+
+    def _refuse_literal(self, column: ColumnClause[Any]) -> None:
+        """Let our own words and numbers pass; other text may hold a query."""
+        if "select" in column.name.lower() or "." in column.name:
+            raise NotStaged("a statement with text in it is written at once")
+
+    def compute_staged(self, target: Any, stage: Any) -> list[PlannedStep]:
+        """Fill the computed columns of the rows that are staged."""
+        steps = super().compute_staged(target, stage)
+        return [
+            replace(each, statement=_Text(cast("Any", each.statement).name)) for each in steps
+        ]
+
+    def compute_again(self, target: Any, when: Sequence[str]) -> list[PlannedStep]:
+        """Log the rows whose computed columns are not what they should be."""
+        values = self._computed(target)
+        if not values:
+            return []
+        self._assigned |= {each.name for each in target.c if each.computed is not None}
+        view = self.preparer.format_table(target)
+        given = ", ".join(f"{text} AS {name}" for name, text in values.items())
+        wrong = " OR ".join(
+            f"{name} IS DISTINCT FROM ({text})" for name, text in values.items()
+        )
+        stage, step = self._next(), Step(when=tuple(when))
+        made = f"CREATE OR REPLACE TEMP TABLE {stage} AS SELECT * REPLACE ({given}) FROM {view}"
+        texts = [(f"{made} WHERE {wrong}", step), *self._logged(stage, step, gone=False)]
+        return [PlannedStep(_Text(text), own) for text, own in texts]
+
+    def visit_scope_text(self, element: _Text, **kw: Any) -> str:
+        """Give a step that is written already."""
+        del kw
+        return str(element.text)
+
+    def planned(self, steps: Iterable[PlannedStep]) -> list[tuple[str, Step]]:
+        """Compile the steps of a plan: those that would write are looked at, then logged."""
+        found: list[tuple[str, Step]] = []
+        late: list[tuple[str, Step]] = []
+        for each in steps:
+            statement = each.statement
+            if isinstance(statement, _Write) and is_of_lake(statement.table):
+                stage = self._next()
+                found += self._looked_at(stage, statement, each.step)
+                late += self._written(stage, statement, each.step)
+                continue
+            found, late = [*found, *late, *super().planned([each])], []
+        return [*found, *late]
+
+    def _next(self) -> str:
+        """Name the stage of the versions that a step logs."""
+        self._writes_so_far += 1
+        return str(self.preparer.quote(next_name(self._writes_so_far)))
+
+    def _looked_at(
+        self, stage: str, statement: _Write, step: Step
+    ) -> Iterator[tuple[str, Step]]:
+        """Stage what the rows become, and refuse NULL where there may be none."""
+        run = Step(when=step.when, unless=step.unless)
+        yield f"CREATE OR REPLACE TEMP TABLE {stage} AS {self._rows(statement)}", run
+        if isinstance(statement, AppendRows):
+            names = list(statement.columns)
+        elif isinstance(statement, ChangeRows):
+            names = list(statement.values)
+        else:
+            return
+        yield from self._no_nulls(names, run)
+
+    def _no_nulls(self, names: Sequence[str], run: Step) -> Iterator[tuple[str, Step]]:
+        target = self._target
+        stage = table(next_name(self._writes_so_far), *map(_bare, names))
+        key = primary_key_of(target)
+        shown = [each for each in (key.names if key else names) if each in names] or names
+        for column in target.c:
+            if column.nullable or column.name not in names or column.primary_key:
+                continue
+            rows = select(*(stage.c[each] for each in shown)).where(
+                stage.c[column.name].is_(None)
+            )
+            error = partial(_null_value, target.name, column.name, tuple(shown))
+            planned = check(rows, error)
+            step = replace(planned.step, when=run.when, unless=run.unless)
+            yield from super().planned([replace(planned, step=step)])
+
+    def _rows(self, statement: _Write) -> str:
+        """SELECT what the rows become: of rows that are there, with their identity."""
+        if isinstance(statement, AppendRows):
+            return self.expression(statement.rows)
+        view = self.preparer.format_table(statement.table)
+        self._hides = True
+        source = getattr(statement, "source", None)
+        froms, within = view, [statement.table]
+        if source is not None:
+            with self.only_within():
+                froms = f"{view}, {self.process(source, asfrom=True)}"
+            within.append(source)
+        with self.only_within(*within):
+            where = self.process(statement.where)
+            if isinstance(statement, RemoveRows):
+                return f"SELECT DISTINCT ON ({view}.rowid) {view}.* FROM {froms} WHERE {where}"
+            self._assigned |= statement.values.keys()
+            values = ", ".join(
+                f"{self.process(value)} AS {self.preparer.quote(name)}"
+                for name, value in statement.values.items()
+            )
+        return f"SELECT {view}.* REPLACE ({values}) FROM {froms} WHERE {where}"
+
+    def _written(self, stage: str, statement: _Write, step: Step) -> list[tuple[str, Step]]:
+        """Log the staged versions, and count them as the step counts what it writes."""
+        if isinstance(statement, AppendRows):
+            return self._appended(stage, statement.columns, step)
+        gone = isinstance(statement, RemoveRows)
+        return [*_counted(stage, step), *self._logged(stage, step, gone=gone)]
+
+    def _appended(
+        self, stage: str, columns: Sequence[str], step: Step
+    ) -> list[tuple[str, Step]]:
+        """Log new rows, numbered on from those that the transaction made before."""
+        quote = self.preparer.quote
+        log, row = quote(log_name(*self._overlay.table_name(self._target))), quote(ROW)
+        last = f"(SELECT max(greatest({row}, {FIRST_OWN_ROW - 1})) FROM {log})"
+        number = f"coalesce({last}, {FIRST_OWN_ROW - 1}) + row_number() OVER ()"
+        names = ", ".join(map(quote, columns))
+        into = ", ".join([*map(quote, columns), row, quote(SINCE), quote(GONE)])
+        rows = f"SELECT {names}, {number}, {MARKED}, false FROM {stage}"
+        return [
+            *_counted(stage, step),
+            (f"INSERT INTO {log} ({into}) {rows}", replace(step, role=Role.COUNT, name=LOGGED)),
+            (f"DROP TABLE IF EXISTS {stage}", Step(Role.DROP)),
+        ]
+
+    def _logged(self, stage: str, step: Step, *, gone: bool) -> list[tuple[str, Step]]:
+        """Log versions of rows that are there: theirs so far are closed, or replaced.
+
+        Nobody may bring back a version of the innermost savepoint itself.
+        """
+        quote = self.preparer.quote
+        log = quote(log_name(*self._overlay.table_name(self._target)))
+        row, until = quote(ROW), quote(UNTIL)
+        known = f"{until} IS NULL AND {row} IN (SELECT rowid FROM {stage})"
+        run = Step(when=step.when, unless=step.unless)
+        mark = replace(run, role=Role.COUNT, name=LOGGED)
+        close = replace(run, unless=run.unless or NO_SAVEPOINT)
+        columns = "* EXCLUDE (rowid), rowid"
+        rows = f"SELECT {columns}, {MARKED}, NULL, {str(gone).lower()} FROM {stage}"
+        kept = f" WHERE rowid < {FIRST_OWN_ROW}" if gone else ""
+        return [
+            (f"DELETE FROM {log} WHERE {known} AND {quote(SINCE)} >= {MARKED}", mark),
+            (f"UPDATE {log} SET {until} = {MARKED} WHERE {known}", close),
+            (f"INSERT INTO {log} {rows}{kept}", run),
+            (f"DROP TABLE IF EXISTS {stage}", Step(Role.DROP)),
+        ]
+
+    def finish_script(
+        self,
+        steps: Sequence[tuple[str, Step]],
+        *,
+        rowcount: Sequence[str],
+        guarded: bool = True,
+    ) -> str:
+        """Join the steps; rows for a table without a key need nobody's consent."""
+        appends = bool(self.isinsert) and not keys_of(self._target) and not self._hides
+        return super().finish_script(steps, rowcount=rowcount, guarded=guarded and not appends)
+
+
+def _counted(stage: str, step: Step) -> list[tuple[str, Step]]:
+    """Count the staged versions, if the step counts what it writes."""
+    if step.role is not Role.COUNT:
+        return []
+    count, less = f"SELECT '{step.name}', count(*) FROM {stage}", ""
+    if step.less:
+        less = f" UNION ALL SELECT '{step.less}', -count(*) FROM {stage}"
+    return [(f"{count}{less}", replace(step, role=Role.COUNTS, name="", less=""))]
+
+
+class _Text(ColumnElement[Any]):
+    """A step that is written already."""
+
+    __visit_name__ = "scope_text"
+    inherit_cache = False
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def staged_form(compiled: DuckLakeCompiler) -> StagingCompiler | None:
+    """Compile a statement once more, for a scope; None if none can keep it aside.
+
+    What is compiled stays with the statement in SQLAlchemy's cache.
+    """
+    if compiled.staged_form is None:
+        compiled.staged_form = (_compiled(compiled),)
+    found: StagingCompiler | None = compiled.staged_form[0]
+    return found
+
+
+def _compiled(compiled: DuckLakeCompiler) -> StagingCompiler | None:
+    if not isinstance(compiled.statement, Insert | Update | Delete):
+        return None
+    try:
+        return StagingCompiler(
+            compiled.dialect,
+            cast("Any", compiled.statement),
+            cache_key=compiled.cache_key,
+            column_keys=compiled.column_keys,
+            for_executemany=compiled.for_executemany,
+        )
+    except exc.CompileError:
+        # Without a scope it was compiled, so it runs without one.
+        return None
+
+
+def _bare(name: str) -> ColumnClause[Any]:
+    return ColumnClause(name)
+
+
+def _null_value(
+    table_name: str, column: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
+) -> Exception:
+    return NullValue(table_name, column, columns, tuple(rows))

@@ -1,0 +1,16 @@
+"""The write scope: a transaction's many small writes, kept aside until it commits.
+
+A lake wants one write per table, and a program writes row by row.  So with the option
+``ducklake_write_scope`` what a transaction writes goes into a *log*, one temporary table
+for each table of the lake, and its own reads see the lake through that log.  The commit
+writes what is left of it: deleted rows, changed rows and new rows of each table, at once,
+as one snapshot, in a short transaction of its own.
+
+- ``options.py``      the option and its budgets
+- ``composition.py``  what is left of several changes to one row
+- ``savepoints.py``   marks in the log, by name, nested and shadowed
+- ``log.py``          the log of one table, and the views that read through it
+- ``reading.py``      a query of the user, led through those views
+- ``writing.py``      the log of one table, written into the lake
+- ``unit.py``         the scope of one transaction
+"""

@@ -1,0 +1,153 @@
+"""The log of one table: which of its rows are gone, changed or new.
+
+A row has an identity as long as the transaction reads one snapshot: the engine's row id,
+or a number beyond all row ids if the transaction made it.  The log holds *versions* of
+rows.  The one that counts is open; a version that a savepoint may bring back is closed
+with the mark under which that happened.  Without savepoints a new version takes the
+place of the old one, so the log holds each row once, however often it changes.
+
+Queries see the lake through views that leave out what the log speaks of and add what it
+holds: one for statements that change rows, which shows their identity, and one for the
+program's own queries, which looks just like the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sqlalchemy_ducklake.lake.attach import identifier, literal
+from sqlalchemy_ducklake.lake.changes import TableName
+from sqlalchemy_ducklake.merge.staging import own_name
+
+#: Rows that the transaction made are numbered from here; row ids end below 2 ** 60.
+FIRST_OWN_ROW = 1 << 62
+#: The columns of a version besides those of its row.
+ROW, SINCE, UNTIL, GONE = map(own_name, ("row", "since", "until", "gone"))
+#: The variable of the engine that holds the mark of the innermost savepoint.
+MARK = own_name("mark")
+#: The mark, as an expression.
+MARKED = f"getvariable({literal(MARK)})"
+
+
+class LakeColumn(NamedTuple):
+    """A column as the engine describes it: its type and its default as text."""
+
+    name: str
+    type: str
+    nullable: bool
+    default: str | None
+
+
+def overlay_name(schema: str, table: str) -> str:
+    """Name the view through which statements that change rows see a table."""
+    return own_name(f"overlay {schema}.{table}")
+
+
+def log_name(schema: str, table: str) -> str:
+    """Name the log of a table."""
+    return own_name(f"log {schema}.{table}")
+
+
+def next_name(number: int) -> str:
+    """Name the stage of versions that a step of a statement is about to log."""
+    return own_name(f"next{number}")
+
+
+def opened(log: str) -> str:
+    """Say of versions of a log (its quoted name) that they are open."""
+    return f"{log}.{identifier(UNTIL)} IS NULL"
+
+
+@dataclass(slots=True)
+class Log:
+    """The log of one table, and what is known of it in this transaction.
+
+    ``key`` are the columns of its primary key.  ``keeps`` tells that there is a log at all
+    and not only a view, ``hides`` that rows of the lake may be in it, ``dirty`` that any
+    may; ``assigned`` are the columns that rows of the lake may have other values in, and
+    ``moved`` says that those of the key are among them.
+    """
+
+    lake: str
+    table: TableName
+    columns: Sequence[LakeColumn]
+    key: Sequence[str] = ()
+    keeps: bool = False
+    hides: bool = False
+    dirty: bool = False
+    moved: bool = False
+    defended: bool = False
+    assigned: set[str] = field(default_factory=set)
+
+    @property
+    def target(self) -> str:
+        """The table itself, quoted and in full."""
+        return ".".join(map(identifier, (self.lake, *self.table)))
+
+    @property
+    def name(self) -> str:
+        """The name of the log, quoted."""
+        return identifier(log_name(*self.table))
+
+    @property
+    def overlay(self) -> str:
+        """The name of the view that shows row ids, quoted."""
+        return identifier(overlay_name(*self.table))
+
+    @property
+    def shown(self) -> str:
+        """The bare name of the view for queries."""
+        return own_name(f"shown {self.table[0]}.{self.table[1]}")
+
+    def make(self) -> str:
+        """CREATE TEMP TABLE <log> (<columns of the table and of a version>)."""
+        columns = [*map(_defined, self.columns)]
+        columns += [f"{identifier(each)} BIGINT" for each in (ROW, SINCE, UNTIL)]
+        columns += [f"{identifier(GONE)} BOOLEAN"]
+        return f"CREATE TEMP TABLE {self.name} ({', '.join(columns)})"
+
+    def views(self) -> Iterator[str]:
+        """CREATE the views; again once they show something else."""
+        names = ", ".join(identifier(each.name) for each in self.columns)
+        base = f"FROM {self.target} AS base{self._hiding()}"
+        rows = f"{opened(self.name)} AND NOT {identifier(GONE)}"
+        own = f" UNION ALL SELECT {names}, {identifier(ROW)} FROM {self.name} WHERE {rows}"
+        overlay = f"SELECT {names}, rowid AS rowid {base}{own if self.keeps else ''}"
+        yield f"CREATE OR REPLACE TEMP VIEW {self.overlay} AS {overlay}"
+        if self.keeps:
+            shown = f"SELECT {names} {base} UNION ALL SELECT {names} FROM {self.name}"
+            shown = f"{shown} WHERE {rows}"
+            yield f"CREATE OR REPLACE TEMP VIEW {identifier(self.shown)} AS {shown}"
+
+    def undo(self, mark: int) -> Iterator[str]:
+        """Bring back what the log held when a savepoint was set."""
+        since, until = identifier(SINCE), identifier(UNTIL)
+        yield f"DELETE FROM {self.name} WHERE {since} >= {mark}"
+        yield f"UPDATE {self.name} SET {until} = NULL WHERE {until} >= {mark}"
+
+    def clear(self) -> str:
+        """DELETE all versions."""
+        return f"DELETE FROM {self.name}"
+
+    def drop(self) -> Iterator[str]:
+        """DROP what was made."""
+        yield f"DROP VIEW IF EXISTS {self.overlay}"
+        yield f"DROP VIEW IF EXISTS {identifier(self.shown)}"
+        yield f"DROP TABLE IF EXISTS {self.name}"
+
+    def _hiding(self) -> str:
+        if not self.hides:
+            return ""
+        row = identifier(ROW)
+        known = f"{opened(self.name)} AND {row} < {FIRST_OWN_ROW}"
+        rows = f"SELECT {row} FROM {self.name} WHERE {known}"
+        return f" ANTI JOIN ({rows}) AS known ON base.rowid = known.{row}"
+
+
+def _defined(column: LakeColumn) -> str:
+    text = f"{identifier(column.name)} {column.type}"
+    if column.default is not None:
+        text += f" DEFAULT {column.default}"
+    return text if column.nullable else f"{text} NOT NULL"

@@ -1,0 +1,347 @@
+"""The write scope of one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from sqlalchemy_ducklake.driver import Connection, Cursor
+from sqlalchemy_ducklake.driver.statements import READING
+from sqlalchemy_ducklake.driver.touch import touch
+from sqlalchemy_ducklake.errors import StagedRowsLost
+from sqlalchemy_ducklake.lake.attach import identifier
+from sqlalchemy_ducklake.lake.changes import TableName
+from sqlalchemy_ducklake.lake.marks import table_label
+from sqlalchemy_ducklake.scope.conflicts import refuse_changed
+from sqlalchemy_ducklake.scope.log import MARK, LakeColumn, Log, log_name
+from sqlalchemy_ducklake.scope.options import WriteScope
+from sqlalchemy_ducklake.scope.reading import Place, led
+from sqlalchemy_ducklake.scope.savepoints import Savepoints
+from sqlalchemy_ducklake.scope.writing import Amounts, Writing
+
+_Kind = duckdb.StatementType
+
+#: The flag of a script that runs while no savepoint is open.
+NO_SAVEPOINT = "no savepoint"
+#: The count that tells that a script has begun to log.
+LOGGED = "logged"
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """What a statement does to the log of its ``target``.
+
+    It reads ``tables`` through their views.  ``key`` is the target's, ``assigned`` are the
+    columns that rows of the lake may get other values in; ``hides`` says that such rows may
+    change or go, ``appends`` that it only adds rows to a table without a key, for which
+    nobody else's rows matter.  ``size`` is about how many bytes its parameters have.
+    """
+
+    target: TableName
+    tables: tuple[TableName, ...]
+    key: tuple[str, ...] = ()
+    assigned: frozenset[str] = frozenset()
+    hides: bool = False
+    appends: bool = False
+    defended: bool = False
+    size: int = 0
+
+
+class Scope:
+    """What one transaction keeps aside."""
+
+    def __init__(self, connection: Connection, place: Place, limits: WriteScope) -> None:
+        self._connection = connection
+        self._place = place
+        self.limits = limits
+        self._logs: dict[TableName, Log] = {}
+        self._checked: set[TableName] = set()
+        self._led: dict[str, str | None] = {}
+        self._rows = self._bytes = 0
+        self._busy = False
+        #: Whether statements may still be staged: names mean what they did at the start.
+        self.open = True
+        self.savepoints = Savepoints()
+        self._remember_mark()
+
+    # What the driver asks.
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether there is anything to write."""
+        return any(log.dirty for log in self._logs.values())
+
+    def settle(self) -> None:
+        """Write what waits into the open transaction, before anything else happens there."""
+        if self._busy:
+            return
+        self.savepoints.lose("a statement was run that writes into the lake itself")
+        if not self.waits:
+            return
+        self._connection.work.direct = True
+        try:
+            self.write()
+        except BaseException as error:
+            self._connection.abort(error)
+            raise
+        for log in self._logs.values():
+            if log.keeps:
+                self._run(log.clear())
+            log.dirty = log.moved = False
+            log.assigned.clear()
+        self._rows = self._bytes = 0
+
+    def write(self) -> None:
+        """Write what waits into the open transaction."""
+        self._busy = True
+        try:
+            for log in self._logs.values():
+                if log.dirty:
+                    self._write(log)
+        finally:
+            self._busy = False
+
+    def check(self, base: int, head: int) -> None:
+        """Raise SerializationFailure if what was read at ``base`` is not so at ``head``."""
+        duck, config = self._connection.duck, self._connection.config
+        checked = sorted(self._checked)
+        serializable = self._connection.serializable
+        refuse_changed(duck, config, checked, (base, head), anything=serializable)
+
+    def forget(self) -> None:
+        """Drop the temporary tables and views."""
+        for log in self._logs.values():
+            for text in log.drop():
+                self._connection.duck.execute(text)
+        self._logs.clear()
+
+    # What the dialect asks.
+
+    def prepare(self, staging: Staging) -> bool:
+        """Make what a statement needs; tell whether it can be staged."""
+        try:
+            for table in staging.tables:
+                if not self._know(table, staging):
+                    return False
+        except duckdb.Error as error:
+            # Is it no table, the statement itself will say so.
+            self._connection.note(error)
+            return False
+        return True
+
+    def stage(self, staging: Staging, cursor: Cursor, run: Callable[[], object]) -> None:
+        """Run a statement that logs what it would write."""
+        try:
+            with self._connection.staged():
+                run()
+        except BaseException as error:
+            if LOGGED in cursor.counts:
+                self._connection.abort(error)
+            raise
+        counts = dict(cursor.counts)
+        counts.pop(LOGGED, None)
+        cursor.counts = counts
+        self._note(staging, sum(counts.get(name, 0) for name in _WRITTEN))
+        over = self._rows > self.limits.max_rows or self._bytes > self.limits.max_bytes
+        if over and not self.savepoints:
+            self._connection.detach_live()
+            self.settle()
+
+    def read(self, text: str) -> str | None:
+        """Give the text that sees what is kept; None if that has to be written first."""
+        statements = self._connection.duck.extract_statements(text)
+        if len(statements) != 1 or not statements[0].query:
+            return None
+        kind = statements[0].type
+        if kind == _Kind.TRANSACTION:
+            return text
+        if kind == _Kind.SET:
+            return self._setting(text)
+        if kind not in READING:
+            return None
+        if not self.waits:
+            return text
+        if text not in self._led:
+            self._led[text] = self._lead(text)
+        return self._led[text]
+
+    def savepoint(self, name: str) -> None:
+        """Set a savepoint."""
+        self._require_alive()
+        self.savepoints.take(name)
+        self._remember_mark()
+
+    def back_to(self, name: str) -> None:
+        """Let everything be as it was when the savepoint was set."""
+        self._require_alive()
+        mark = self.savepoints.back_to(name)
+        for log in self._logs.values():
+            if log.keeps:
+                for text in log.undo(mark):
+                    self._run(text)
+        self._remember_mark()
+
+    def release(self, name: str) -> None:
+        """Forget a savepoint; what came after it stays."""
+        self._require_alive()
+        self.savepoints.release(name)
+        self._remember_mark()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Tell what the steps of a script depend on."""
+        return () if self.savepoints else (NO_SAVEPOINT,)
+
+    # How it is done.
+
+    def _know(self, table: TableName, staging: Staging) -> bool:
+        """Make log and views of a table as a statement needs them."""
+        name = _lowered(table)
+        log = self._logs.get(name)
+        if log is None:
+            log = self._described(table)
+            if any(each.name.lower() == "rowid" for each in log.columns):
+                return False
+        is_target = table == staging.target
+        keeps = log.keeps or is_target
+        hides = log.hides or (is_target and staging.hides)
+        if name in self._logs and (keeps, hides) == (log.keeps, log.hides):
+            return True
+        if keeps and not log.keeps:
+            self._run(log.make())
+            log.key = staging.key
+        log.keeps, log.hides = keeps, hides
+        for text in log.views():
+            self._run(text)
+        self._logs[name] = log
+        self._led.clear()
+        return True
+
+    def _described(self, table: TableName) -> Log:
+        log = Log(self._place.lake, table, ())
+        rows = self._run(f"DESCRIBE {log.target}").fetchall()
+        log.columns = [
+            LakeColumn(name, kind, null == "YES", None if default == "NULL" else default)
+            for name, kind, null, _, default, _ in rows
+        ]
+        return log
+
+    def _note(self, staging: Staging, rows: int) -> None:
+        """Remember what a statement has done."""
+        log = self._logs[_lowered(staging.target)]
+        if not staging.appends:
+            self._checked.update(staging.tables)
+        if not rows:
+            return
+        log.dirty = True
+        log.defended = log.defended or staging.defended
+        log.assigned |= staging.assigned
+        log.moved = log.moved or not staging.assigned.isdisjoint(staging.key)
+        self._rows += rows
+        self._bytes += max(staging.size, rows * _BYTES_PER_VALUE * len(log.columns))
+
+    def _lead(self, text: str) -> str | None:
+        kept = {name: log for name, log in self._logs.items() if log.keeps}
+        shown = {name: log.shown for name, log in kept.items()}
+        logs = {name: log_name(*log.table) for name, log in kept.items()}
+        self._connection.detach_live()
+        try:
+            return led(self._connection.duck, text, self._place, shown, logs)
+        except duckdb.Error as error:
+            # The statement itself will say what is wrong with it.
+            self._connection.note(error)
+            return None
+
+    def _setting(self, text: str) -> str | None:
+        words = text.lower().split()
+        if words[:1] == ["use"] or "schema" in words or "search_path" in text.lower():
+            self.open = False
+            return None
+        return text
+
+    def _write(self, log: Log) -> None:
+        """Write one log: rows that are gone, changed rows, new rows."""
+        writing = Writing(log)
+        amounts = self._amounts(writing)
+        columns: Iterable[str] = sorted(log.assigned)
+        if log.key and amounts.gone and amounts.new:
+            for text in writing.replace_in_place():
+                self._run(text)
+            amounts = self._amounts(writing)
+            columns = [each.name for each in log.columns]
+        counts = {"deleted": 0, "updated": 0, "inserted": 0}
+        if amounts.gone:
+            counts["deleted"] = self._send(writing.delete())
+            self._require(log, amounts.gone, counts["deleted"])
+        if amounts.changed:
+            found, differing = self._one(writing.differing(columns))
+            self._require(log, amounts.changed, found)
+            if differing:
+                counts["updated"] = self._send(writing.update(columns))
+        if amounts.new:
+            counts["inserted"] = self._send(writing.insert())
+        if log.defended:
+            touch(self._connection, log.table, counts)
+
+    def _amounts(self, writing: Writing) -> Amounts:
+        return Amounts(*self._one(writing.amounts()))
+
+    def _require(self, log: Log, expected: int, found: int) -> None:
+        if expected != found:
+            raise StagedRowsLost(table_label(*log.table), expected, found)
+
+    def _one(self, text: str) -> tuple[Any, ...]:
+        row = self._run(text).fetchone()
+        assert row is not None
+        return tuple(row)
+
+    def _send(self, text: str) -> int:
+        """Run a statement on the lake itself, and tell how many rows it changed."""
+        (statement,) = self._connection.duck.extract_statements(text)
+        self._connection.send(statement, {})
+        row = self._connection.duck.fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def _run(self, text: str) -> duckdb.DuckDBPyConnection:
+        """Run a statement on what is temporary."""
+        with self._connection.staged():
+            (statement,) = self._connection.duck.extract_statements(text)
+            self._connection.send(statement, {})
+        return self._connection.duck
+
+    def _remember_mark(self) -> None:
+        self._run(f"SET VARIABLE {identifier(MARK)} = {self.savepoints.mark}::BIGINT")
+
+    def _require_alive(self) -> None:
+        """Raise TransactionAborted if an error ended the transaction."""
+        self._connection.reading()
+
+
+_WRITTEN = ("inserted", "updated", "matched", "deleted")
+_BYTES_PER_VALUE = 8
+
+
+def _lowered(table: TableName) -> TableName:
+    schema, name = table
+    return schema.lower(), name.lower()
+
+
+def scope_of(connection: Connection) -> Scope | None:
+    """Give the scope of the open transaction."""
+    pending = connection.pending
+    return pending if isinstance(pending, Scope) else None
+
+
+def open_scope(connection: Connection, limits: WriteScope) -> Scope:
+    """Give the scope of the open transaction; open one if there is none."""
+    found = scope_of(connection)
+    if found is None:
+        duck, config = connection.reading()
+        schema = duck.execute("SELECT current_schema()").fetchone()
+        place = Place(config.alias, str(schema[0]) if schema else config.schema)
+        found = connection.pending = Scope(connection, place, limits)
+    return found
