@@ -21,6 +21,14 @@ from sqlalchemy.types import NULLTYPE
 
 from sqlalchemy_ducklake.constructs.source import Batch, is_rows
 
+
+class _Any(int):
+    """The type of :data:`ANY_BASE`, which no snapshot is."""
+
+
+#: The expected base of who expects nothing; None expects that nothing was written yet.
+ANY_BASE: int | None = _Any(-1)
+
 MATCHED, NOT_MATCHED, BY_SOURCE = "matched", "not matched", "not matched by source"
 
 
@@ -30,6 +38,8 @@ def merge(
     compare: Iterable[Any] | None = None,
     unconditional: bool = False,
     preserve_row_ids: bool = True,
+    enforce_constraints: str | None = None,
+    expected_base: int | None = ANY_BASE,
 ) -> Merge:
     """Merge rows into a table or mapped class; see :class:`Merge`.
 
@@ -38,10 +48,19 @@ def merge(
     matched rows without comparing them: the cheapest, and never ``unchanged``.
     An updated row keeps DuckLake's row id, so that the change feed pairs what it was and
     what it is; without ``preserve_row_ids`` it is deleted and inserted, into fewer files.
+
+    ``enforce_constraints`` (``"keys"``, ``"all"``, ``"none"``) and ``expected_base`` (a
+    snapshot, None for "never written", since which the table must not have changed) are the
+    execution options of these names.
     """
-    return Merge(
+    statement = Merge(
         target, compare, unconditional=unconditional, preserve_row_ids=preserve_row_ids
     )
+    if enforce_constraints is not None:
+        statement = statement.execution_options(enforce_constraints=enforce_constraints)
+    if expected_base is not ANY_BASE:
+        statement = statement.execution_options(expected_base=expected_base)
+    return statement
 
 
 def upsert(target: Any, rows: Any, **options: Any) -> Merge:
@@ -53,12 +72,13 @@ def upsert(target: Any, rows: Any, **options: Any) -> Merge:
     return merge(target, **options).changes(rows)
 
 
-def delete_keys(target: Any, keys: Any) -> Merge:
+def delete_keys(target: Any, keys: Any, **options: Any) -> Merge:
     """Delete the rows that have these primary keys; those that are not there do not matter.
 
     ``keys`` is whatever :meth:`Merge.using` takes, with the columns of the key and no other.
+    ``options`` are those of :func:`merge`.
     """
-    statement = merge(target)
+    statement = merge(target, **options)
     key = [str(each.name) for each in statement.table.primary_key]
     statement = statement.changes(_source(keys, key))
     statement.deletes_only = True

@@ -7,6 +7,7 @@ never sits in memory whole.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,10 +27,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from sqlalchemy_ducklake.constructs.merge import merge
+from sqlalchemy_ducklake.constructs.merge import ANY_BASE, merge
 from sqlalchemy_ducklake.dialect.execution import merge_result
+from sqlalchemy_ducklake.driver.expected import refuse_change
 from sqlalchemy_ducklake.errors import ClosedError
+from sqlalchemy_ducklake.lake.changes import pinned_snapshot
 from sqlalchemy_ducklake.merge.result import MergeResult
+from sqlalchemy_ducklake.snapshots.asking import core_connection, driver_connection, name_of
 
 #: Changes that are staged at once.
 BATCH = 1000
@@ -49,22 +53,45 @@ class Delete:
     key: Mapping[str, Any]
 
 
-def begin_merge(connection: Connection | Session, table: Any, **options: Any) -> Merging:
+def begin_merge(
+    connection: Connection | Session,
+    table: Any,
+    *,
+    expected_base: int | None = ANY_BASE,
+    **options: Any,
+) -> Merging:
     """Begin to collect changes of a table or mapped class that has a primary key.
 
     Use it as a context manager: it commits the merge at the end, or aborts it on an
     error.  The transaction stays the connection's own.  ``options`` are those of
     :func:`sqlalchemy_ducklake.merge`.
+
+    The merge is of the table as it is now: if somebody changes it before the end, that
+    fails with StaleBase; with ``expected_base`` (a snapshot, None for "never written") also
+    if it has changed since.  Changes of other tables do not matter.  A connection that
+    commits by itself has no such base.
     """
-    if isinstance(connection, Session):
-        connection = connection.connection()
+    connection = core_connection(connection)
     target = inspect(table).local_table if hasattr(table, "__mapper__") else table
     if not isinstance(target, Table) or not list(target.primary_key):
         raise exc.ArgumentError(
             f"{table} has no primary key, which says what a change belongs to"
         )
     merge(target, **options)  # refuses a wrong option now, not at the end
-    return Merging(connection, target, options)
+    base = _base(connection, target, expected_base)
+    return Merging(connection, target, {**options, "expected_base": base})
+
+
+def _base(connection: Connection, target: Table, expected: int | None) -> int | None:
+    """Give the snapshot that the merge builds on, without making the transaction read it."""
+    own = driver_connection(connection)
+    if own.autocommit:
+        return expected
+    with contextlib.closing(own.duck.cursor()) as duck:
+        config = own.config
+        if expected is not ANY_BASE:
+            refuse_change(duck, config, name_of(connection, target), expected)
+        return pinned_snapshot(duck, config)
 
 
 class Merging:
@@ -126,7 +153,7 @@ class Merging:
             source = self._stage.select().with_only_columns(
                 *columns, *(self._stage.c[each.name] for each in self.target.c)
             )
-            statement = merge(self.target, **self._options).changes(
+            statement = merge(self.target, **self._options_now).changes(
                 source.subquery("changes"), kind=self._kind, sequence=self._place
             )
             self.result = merge_result(self._connection.execute(statement))
@@ -162,6 +189,14 @@ class Merging:
     def _check_open(self) -> None:
         if not self._open:
             raise ClosedError("merge")
+
+    @property
+    def _options_now(self) -> dict[str, Any]:
+        """Give the options; a transaction that reads an older snapshot builds on that one."""
+        own, base = driver_connection(self._connection), self._options["expected_base"]
+        if base is not None and base is not ANY_BASE and not own.autocommit:
+            base = min(base, pinned_snapshot(*own.reading()))
+        return {**self._options, "expected_base": base}
 
     def _row(self, change: Upsert | Delete, place: int) -> dict[str, Any]:
         if isinstance(change, Upsert):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy_ducklake.constructs.merge import ANY_BASE
 from sqlalchemy_ducklake.driver.commit import CommitInfo
 from sqlalchemy_ducklake.errors import OptionError
 
@@ -16,14 +17,6 @@ SMALLEST_FILE = 4096
 SMALLEST_GROUP = 2048
 
 CODECS = ("uncompressed", "snappy", "gzip", "zstd", "brotli", "lz4", "lz4_raw")
-
-
-class _Any(int):
-    """The type of :data:`ANY_BASE`, which no snapshot is."""
-
-
-#: The expected base of who expects nothing; None expects that nothing was written yet.
-ANY_BASE: int | None = _Any(-1)
 
 
 @dataclass(frozen=True, slots=True)

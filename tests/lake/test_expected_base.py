@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Column, Engine, Integer, MetaData, Table, exc, text
+from sqlalchemy import Column, Engine, Integer, MetaData, Table, exc, select, text
 
-from sqlalchemy_ducklake import driver, errors, merge_result, upsert
+from sqlalchemy_ducklake import (
+    MergeResult,
+    begin_merge,
+    delete_keys,
+    driver,
+    errors,
+    merge_result,
+    upsert,
+)
 
 T, OTHER = ("main", "t"), ("main", "other")
 
@@ -117,3 +125,83 @@ def test_statements_take_the_base_as_an_option(engine: Engine) -> None:
         )
         with pytest.raises(exc.ArgumentError, match="transaction"):
             connection.execute(table.insert(), {"id": 3}, execution_options=expecting)
+
+
+def test_s2_s5_a_merge_in_pieces_is_of_the_table_as_it_was_at_its_beginning(
+    engine: Engine,
+) -> None:
+    metadata = MetaData()
+    table, other = (
+        Table(name, metadata, Column("id", Integer, primary_key=True)) for name in ("t", "o")
+    )
+    metadata.create_all(engine)
+    with engine.connect() as slow, engine.connect() as quick:
+        merging = begin_merge(slow, table)
+        merging.upsert({"id": 1})
+        quick.execute(upsert(other, [{"id": 1}]))
+        quick.commit()
+        assert merging.commit().inserted == 1
+        slow.commit()
+        late = begin_merge(slow, table)
+        late.upsert({"id": 2})
+        quick.execute(upsert(table, [{"id": 3}]))
+        quick.commit()
+        with pytest.raises(exc.OperationalError) as caught:
+            late.commit()
+        assert isinstance(caught.value.orig, errors.StaleBase)
+        slow.rollback()
+        assert sorted(slow.scalars(select(table.c.id))) == [1, 3]
+
+
+def test_s3_a_merge_in_pieces_is_refused_at_its_beginning_on_another_base(
+    engine: Engine,
+) -> None:
+    table = Table("t", MetaData(), Column("id", Integer, primary_key=True))
+    table.create(engine)
+    with engine.connect() as connection:
+        with begin_merge(connection, table, expected_base=None) as merging:
+            merging.upsert({"id": 1})
+        connection.commit()
+        for wrong in (None, 0):
+            with pytest.raises(errors.StaleBase, match="main.t"):
+                begin_merge(connection, table, expected_base=wrong)
+        connection.rollback()
+        base = connection.scalar(text("SELECT max(snapshot_id) FROM lake.snapshots()"))
+        with begin_merge(connection, table, expected_base=base) as again:
+            again.delete({"id": 1})
+        assert again.result == MergeResult(deleted=1)
+
+
+def test_s2_a_transaction_that_read_before_somebody_wrote_is_of_what_it_read(
+    engine: Engine,
+) -> None:
+    table = Table("t", MetaData(), Column("id", Integer, primary_key=True))
+    table.create(engine)
+    with engine.connect() as slow, engine.connect() as quick:
+        assert slow.scalars(select(table.c.id)).all() == []
+        quick.execute(upsert(table, [{"id": 1}]))
+        quick.commit()
+        with begin_merge(slow, table) as merging:
+            merging.upsert({"id": 1})
+        assert merging.result == MergeResult(inserted=1)
+        with pytest.raises(exc.OperationalError) as caught:
+            slow.commit()
+        assert isinstance(caught.value.orig, errors.SerializationFailure)
+
+
+def test_keyed_writes_take_the_base_and_the_level_themselves(engine: Engine) -> None:
+    table = Table("t", MetaData(), Column("id", Integer, primary_key=True))
+    table.create(engine)
+    with engine.begin() as connection:
+        connection.execute(upsert(table, [{"id": 1}], expected_base=None))
+        connection.execute(upsert(table, [{"id": 2}], enforce_constraints="all"))
+    with engine.connect() as connection:
+        for stale in (
+            upsert(table, [{"id": 1}], expected_base=None),
+            delete_keys(table, [{"id": 1}], expected_base=1),
+        ):
+            with pytest.raises(exc.OperationalError) as caught:
+                connection.execute(stale)
+            assert isinstance(caught.value.orig, errors.StaleBase)
+        with pytest.raises(exc.ArgumentError, match="enforce"):
+            connection.execute(upsert(table, [{"id": 1}], enforce_constraints="some"))
