@@ -33,7 +33,7 @@ import pyarrow as pa
 from sqlalchemy import Connection, Table, exc, insert, select
 from sqlalchemy.orm import Session
 
-from sqlalchemy_ducklake.constructs.merge import delete_keys
+from sqlalchemy_ducklake.constructs.merge import ANY_BASE, delete_keys
 from sqlalchemy_ducklake.constructs.source import Batch
 from sqlalchemy_ducklake.errors import ClosedError, OptionError
 from sqlalchemy_ducklake.lake.changes import pinned_snapshot
@@ -47,7 +47,7 @@ from sqlalchemy_ducklake.snapshots.asking import (
 from sqlalchemy_ducklake.writer.evolving import add_columns
 from sqlalchemy_ducklake.writer.fitting import Fitting, fitting_of
 from sqlalchemy_ducklake.writer.laying import Laying, prepared
-from sqlalchemy_ducklake.writer.options import ANY_BASE, WriteOptions
+from sqlalchemy_ducklake.writer.options import WriteOptions
 from sqlalchemy_ducklake.writer.results import WriteResult
 from sqlalchemy_ducklake.writer.spool import Spool
 from sqlalchemy_ducklake.writer.tables import write_table
