@@ -20,8 +20,10 @@ from sqlalchemy.sql.elements import ColumnClause, ColumnElement
 
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
 from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
-from sqlalchemy_ducklake.driver.script import Role, Step
+from sqlalchemy_ducklake.dialect.logged import appended, counted, versions_logged
+from sqlalchemy_ducklake.driver.script import Step
 from sqlalchemy_ducklake.errors import NullValue
+from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.lake.changes import TableName
 from sqlalchemy_ducklake.merge.checks import check, keys_of, primary_key_of
 from sqlalchemy_ducklake.merge.steps import (
@@ -30,18 +32,8 @@ from sqlalchemy_ducklake.merge.steps import (
     PlannedStep,
     RemoveRows,
 )
-from sqlalchemy_ducklake.scope.log import (
-    FIRST_OWN_ROW,
-    GONE,
-    MARKED,
-    ROW,
-    SINCE,
-    UNTIL,
-    log_name,
-    next_name,
-    overlay_name,
-)
-from sqlalchemy_ducklake.scope.unit import LOGGED, NO_SAVEPOINT, Staging
+from sqlalchemy_ducklake.scope.log import log_name, next_name, overlay_name
+from sqlalchemy_ducklake.scope.unit import Staging
 
 _Write = AppendRows | ChangeRows | RemoveRows
 
@@ -217,7 +209,8 @@ class StagingCompiler(DuckLakeCompiler):
         )
         stage, step = self._next(), Step(when=tuple(when))
         made = f"CREATE OR REPLACE TEMP TABLE {stage} AS SELECT * REPLACE ({given}) FROM {view}"
-        texts = [(f"{made} WHERE {wrong}", step), *self._logged(stage, step, gone=False)]
+        logged = versions_logged(self._log, stage, step, gone=False)
+        texts = [(f"{made} WHERE {wrong}", step), *logged]
         return [PlannedStep(_Text(text), own) for text, own in texts]
 
     def visit_scope_text(self, element: _Text, **kw: Any) -> str:
@@ -298,50 +291,17 @@ class StagingCompiler(DuckLakeCompiler):
         return f"SELECT {view}.* REPLACE ({values}) FROM {froms} WHERE {where}"
 
     def _written(self, stage: str, statement: _Write, step: Step) -> list[tuple[str, Step]]:
-        """Log the staged versions, and count them as the step counts what it writes."""
+        """Log what is staged, and count it as the step counts what it writes."""
         if isinstance(statement, AppendRows):
-            return self._appended(stage, statement.columns, step)
-        gone = isinstance(statement, RemoveRows)
-        return [*_counted(stage, step), *self._logged(stage, step, gone=gone)]
+            logged = appended(self._log, stage, statement.columns, step)
+        else:
+            gone = isinstance(statement, RemoveRows)
+            logged = versions_logged(self._log, stage, step, gone=gone)
+        return [*counted(stage, step), *logged]
 
-    def _appended(
-        self, stage: str, columns: Sequence[str], step: Step
-    ) -> list[tuple[str, Step]]:
-        """Log new rows, numbered on from those that the transaction made before."""
-        quote = self.preparer.quote
-        log, row = quote(log_name(*self._overlay.table_name(self._target))), quote(ROW)
-        last = f"(SELECT max(greatest({row}, {FIRST_OWN_ROW - 1})) FROM {log})"
-        number = f"coalesce({last}, {FIRST_OWN_ROW - 1}) + row_number() OVER ()"
-        names = ", ".join(map(quote, columns))
-        into = ", ".join([*map(quote, columns), row, quote(SINCE), quote(GONE)])
-        rows = f"SELECT {names}, {number}, {MARKED}, false FROM {stage}"
-        return [
-            *_counted(stage, step),
-            (f"INSERT INTO {log} ({into}) {rows}", replace(step, role=Role.COUNT, name=LOGGED)),
-            (f"DROP TABLE IF EXISTS {stage}", Step(Role.DROP)),
-        ]
-
-    def _logged(self, stage: str, step: Step, *, gone: bool) -> list[tuple[str, Step]]:
-        """Log versions of rows that are there: theirs so far are closed, or replaced.
-
-        Nobody may bring back a version of the innermost savepoint itself.
-        """
-        quote = self.preparer.quote
-        log = quote(log_name(*self._overlay.table_name(self._target)))
-        row, until = quote(ROW), quote(UNTIL)
-        known = f"{until} IS NULL AND {row} IN (SELECT rowid FROM {stage})"
-        run = Step(when=step.when, unless=step.unless)
-        mark = replace(run, role=Role.COUNT, name=LOGGED)
-        close = replace(run, unless=run.unless or NO_SAVEPOINT)
-        columns = "* EXCLUDE (rowid), rowid"
-        rows = f"SELECT {columns}, {MARKED}, NULL, {str(gone).lower()} FROM {stage}"
-        kept = f" WHERE rowid < {FIRST_OWN_ROW}" if gone else ""
-        return [
-            (f"DELETE FROM {log} WHERE {known} AND {quote(SINCE)} >= {MARKED}", mark),
-            (f"UPDATE {log} SET {until} = {MARKED} WHERE {known}", close),
-            (f"INSERT INTO {log} {rows}{kept}", run),
-            (f"DROP TABLE IF EXISTS {stage}", Step(Role.DROP)),
-        ]
+    @property
+    def _log(self) -> str:
+        return identifier(log_name(*self._overlay.table_name(self._target)))
 
     def finish_script(
         self,
@@ -353,16 +313,6 @@ class StagingCompiler(DuckLakeCompiler):
         """Join the steps; rows for a table without a key need nobody's consent."""
         appends = bool(self.isinsert) and not keys_of(self._target) and not self._hides
         return super().finish_script(steps, rowcount=rowcount, guarded=guarded and not appends)
-
-
-def _counted(stage: str, step: Step) -> list[tuple[str, Step]]:
-    """Count the staged versions, if the step counts what it writes."""
-    if step.role is not Role.COUNT:
-        return []
-    count, less = f"SELECT '{step.name}', count(*) FROM {stage}", ""
-    if step.less:
-        less = f" UNION ALL SELECT '{step.less}', -count(*) FROM {stage}"
-    return [(f"{count}{less}", replace(step, role=Role.COUNTS, name="", less=""))]
 
 
 class _Text(ColumnElement[Any]):

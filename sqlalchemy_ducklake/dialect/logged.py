@@ -1,0 +1,63 @@
+"""The steps of a script that log what a write scope keeps aside.
+
+What rows become is staged before; here it goes into the log of their table.  The first
+step of each kind tells, by the count ``LOGGED``, that from there on the log is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy_ducklake.driver.script import Role, Step
+from sqlalchemy_ducklake.lake.attach import identifier
+from sqlalchemy_ducklake.scope.log import FIRST_OWN_ROW, GONE, MARKED, ROW, SINCE, UNTIL
+from sqlalchemy_ducklake.scope.unit import LOGGED, NO_SAVEPOINT
+
+_Steps = list[tuple[str, Step]]
+_ROW, _SINCE, _UNTIL, _GONE = map(identifier, (ROW, SINCE, UNTIL, GONE))
+
+
+def counted(stage: str, step: Step) -> _Steps:
+    """Count the staged rows, if the step counts what it writes."""
+    if step.role is not Role.COUNT:
+        return []
+    count, less = f"SELECT '{step.name}', count(*) FROM {stage}", ""
+    if step.less:
+        less = f" UNION ALL SELECT '{step.less}', -count(*) FROM {stage}"
+    return [(f"{count}{less}", replace(step, role=Role.COUNTS, name="", less=""))]
+
+
+def appended(log: str, stage: str, columns: Sequence[str], step: Step) -> _Steps:
+    """Log new rows, numbered on from those that the transaction made before."""
+    last = f"(SELECT max(greatest({_ROW}, {FIRST_OWN_ROW - 1})) FROM {log})"
+    number = f"coalesce({last}, {FIRST_OWN_ROW - 1}) + row_number() OVER ()"
+    names = ", ".join(map(identifier, columns))
+    into = f"{log} ({names}, {_ROW}, {_SINCE}, {_GONE})"
+    rows = f"SELECT {names}, {number}, {MARKED}, false FROM {stage}"
+    mark = Step(Role.COUNT, LOGGED, step.when, step.unless)
+    return [(f"INSERT INTO {into} {rows}", mark), _dropped(stage)]
+
+
+def versions_logged(log: str, stage: str, step: Step, *, gone: bool) -> _Steps:
+    """Log versions of rows that are there; those that were open are closed, or replaced.
+
+    Nobody can bring back a version of the innermost savepoint itself, so that is replaced.
+    """
+    known = f"{_UNTIL} IS NULL AND {_ROW} IN (SELECT rowid FROM {stage})"
+    run = Step(when=step.when, unless=step.unless)
+    mark = replace(run, role=Role.COUNT, name=LOGGED)
+    close = replace(run, unless=run.unless or NO_SAVEPOINT)
+    version = f"* EXCLUDE (rowid), rowid, {MARKED}, NULL, {str(gone).lower()}"
+    # A row that the transaction itself had made is just not there any more.
+    kept = f" WHERE rowid < {FIRST_OWN_ROW}" if gone else ""
+    return [
+        (f"DELETE FROM {log} WHERE {known} AND {_SINCE} >= {MARKED}", mark),
+        (f"UPDATE {log} SET {_UNTIL} = {MARKED} WHERE {known}", close),
+        (f"INSERT INTO {log} SELECT {version} FROM {stage}{kept}", run),
+        _dropped(stage),
+    ]
+
+
+def _dropped(stage: str) -> tuple[str, Step]:
+    return f"DROP TABLE IF EXISTS {stage}", Step(Role.DROP)
