@@ -26,6 +26,7 @@ from sqlalchemy_ducklake.maintenance import Policy, describe, maintain
 from sqlalchemy_ducklake.merge import MergeResult
 from sqlalchemy_ducklake.writer import (
     Delete,
+    Patch,
     Upsert,
     WriteOptions,
     add_files,
@@ -51,6 +52,7 @@ from sqlalchemy_ducklake.constructs import (
     insert,
     merge,
     merge_action,
+    patch,
     qualify,
     star,
     table_changes,
@@ -65,6 +67,7 @@ __all__ = [
     "Insert",
     "Merge",
     "MergeResult",
+    "Patch",
     "Policy",
     "Upsert",
     "WriteOptions",
@@ -84,6 +87,7 @@ __all__ = [
     "merge",
     "merge_action",
     "merge_result",
+    "patch",
     "qualify",
     "restore",
     "run_transaction",

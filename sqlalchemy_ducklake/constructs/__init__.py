@@ -15,7 +15,7 @@ from sqlalchemy_ducklake.constructs.history import (
     table_changes,
 )
 from sqlalchemy_ducklake.constructs.insert import Insert, OnConflict, insert
-from sqlalchemy_ducklake.constructs.merge import Merge, delete_keys, merge, upsert
+from sqlalchemy_ducklake.constructs.merge import Merge, delete_keys, merge, patch, upsert
 from sqlalchemy_ducklake.constructs.query import (
     argument,
     asof_join,
@@ -41,6 +41,7 @@ __all__ = [
     "insert",
     "merge",
     "merge_action",
+    "patch",
     "qualify",
     "star",
     "table_changes",

@@ -81,13 +81,25 @@ def delete_keys(target: Any, keys: Any, **options: Any) -> Merge:
     statement = merge(target, **options)
     key = [str(each.name) for each in statement.table.primary_key]
     statement = statement.changes(_source(keys, key))
-    statement.deletes_only = True
+    statement.only = "delete"
     found = set(statement.columns_of_source())
     wanted = {column.name for column in statement.table.primary_key}
     if found != wanted:
         raise exc.ArgumentError(
             f"a key of {statement.table} has the columns {sorted(wanted)}, not {sorted(found)}"
         )
+    return statement
+
+
+def patch(target: Any, rows: Any, **options: Any) -> Merge:
+    """Set some columns of rows by their primary key, and leave the others.
+
+    ``rows`` is whatever :meth:`Merge.using` takes: the key and the columns to set.  Of several
+    rows for one key the last counts; one that is not there is skipped.  ``options`` are those
+    of :func:`merge`.
+    """
+    statement = merge(target, **options).changes(rows)
+    statement.only = "patch"
     return statement
 
 
@@ -139,9 +151,10 @@ class Merge(UpdateBase):
         ("is_unconditional", InternalTraversal.dp_boolean),
         ("keeps_row_ids", InternalTraversal.dp_boolean),
         ("is_changes", InternalTraversal.dp_boolean),
-        ("deletes_only", InternalTraversal.dp_boolean),
+        ("only", InternalTraversal.dp_string),
         ("kind_column", InternalTraversal.dp_string),
         ("sequence_column", InternalTraversal.dp_string),
+        ("assigned_column", InternalTraversal.dp_string),
         ("_returning", InternalTraversal.dp_clauseelement_tuple),
         *HasCTE._has_ctes_traverse_internals,  # noqa: SLF001
     ]
@@ -157,9 +170,11 @@ class Merge(UpdateBase):
     is_unconditional = False
     keeps_row_ids = True
     is_changes = False
-    deletes_only = False
+    #: The kind of all changes: ``delete`` or ``patch``; None if they tell it, or are rows.
+    only: str | None = None
     kind_column: str | None = None
     sequence_column: str | None = None
+    assigned_column: str | None = None
 
     def __init__(
         self,
@@ -233,20 +248,33 @@ class Merge(UpdateBase):
 
     @_generative
     def changes(
-        self, source: Any, *, kind: str | None = None, sequence: str | None = None
+        self,
+        source: Any,
+        *,
+        kind: str | None = None,
+        sequence: str | None = None,
+        assigned: str | None = None,
     ) -> Self:
-        """Apply a batch of changes: complete rows to store, and keys to delete.
+        """Apply a batch of changes: rows to store, columns to set, and keys to delete.
 
         ``kind`` names the column that tells them apart: ``upsert`` (also ``insert``,
         ``update``, ``update_postimage``) or ``delete``; ``update_preimage`` is passed
         over, so a change feed can be applied as it is.  Without it all rows are stored.
         Of several changes to one key the last one counts, by ``sequence`` or by their
         order; a column that the source lacks becomes NULL.
+
+        With ``assigned`` a change may also be a ``patch``: it sets the columns whose names
+        the list in that column holds (NULL: all that the source has) and leaves the others;
+        each column takes the last value assigned to it, and a row that is not there is
+        skipped.  A patched row always keeps its row id.
         """
+        if assigned is not None and kind is None:
+            raise exc.ArgumentError("assigned= goes with kind=, which says what is a patch")
         self.source = _source(source, [each.name for each in self.table.c])
         self.is_changes = True
         self.kind_column = _source_column(self.source, kind)
         self.sequence_column = _source_column(self.source, sequence)
+        self.assigned_column = _source_column(self.source, assigned)
         return self
 
     def columns_of_source(self) -> list[str]:

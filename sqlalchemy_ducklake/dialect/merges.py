@@ -74,7 +74,8 @@ class MergeCompiler(ScriptCompiler):
             other_keys=[other for other in keys_of(target) if other != key],
             kind_column=statement.kind_column,
             sequence_column=statement.sequence_column,
-            deletes_only=statement.deletes_only,
+            assigned_column=statement.assigned_column,
+            only=statement.only,
             compared=statement.version_columns,
             unconditional=statement.is_unconditional,
             preserves=statement.keeps_row_ids,
@@ -143,7 +144,7 @@ class MergeCompiler(ScriptCompiler):
 def _mode(statement: Merge) -> str:
     if not statement.is_changes:
         return "merge"
-    return "delete" if statement.deletes_only else "upsert"
+    return statement.only or "upsert"
 
 
 def _assigns(statement: Merge, column: Column[Any], columns: Any) -> bool:
@@ -188,12 +189,12 @@ def _refuse_odd_columns(statement: Merge, key: tuple[str, ...]) -> None:
     source = set(statement.columns_of_source())
     known = {column.name for column in target.c}
     feed = {"snapshot_id", "rowid", "change_type"} if statement.kind_column else set()
-    unknown = source - known - feed - {statement.kind_column, statement.sequence_column}
+    own = {statement.kind_column, statement.sequence_column, statement.assigned_column}
+    unknown = source - known - feed - own
     if unknown:
         raise exc.CompileError(f"{target} has no column {sorted(unknown)}")
-    required = {
-        column.name for column in target.c if not column.nullable and not statement.deletes_only
-    }
+    complete = statement.only is None
+    required = {column.name for column in target.c if complete and not column.nullable}
     missing = ({*key} | required) - source
     if missing:
         raise exc.CompileError(

@@ -72,6 +72,7 @@ from sqlalchemy_ducklake.errors.tree import (
     StatementRefused,
     StatementTimeout,
     UnknownChange,
+    UnknownColumns,
     ValueRefused,
 )
 from sqlalchemy_ducklake.errors.writing import BatchRefused, FileRefused, NullsRefused
@@ -124,6 +125,7 @@ __all__ = [
     "TableNotThen",
     "TransactionAborted",
     "UnknownChange",
+    "UnknownColumns",
     "UnknownSnapshot",
     "ValueRefused",
     "classify",

@@ -156,7 +156,26 @@ class UnknownChange(duckdb.DataError):
     def __str__(self) -> str:
         return (
             f"changes of {self.table!r} have the kinds {list(self.kinds)} in column "
-            f"{self.column!r}; a change is an 'upsert' or a 'delete'. Nothing was written"
+            f"{self.column!r}; a change is an 'upsert', a 'delete' or, where assigned= says of "
+            "what, a 'patch'. Nothing was written"
+        )
+
+
+class UnknownColumns(duckdb.DataError):
+    """A patch lists columns that it cannot assign; ``names`` are up to three of them."""
+
+    sqlstate = "42703"
+
+    def __init__(self, table: str, column: str, names: Sequence[Any]) -> None:
+        super().__init__(table, column, names)
+        self.table = table
+        self.column = column
+        self.names = tuple(names)
+
+    def __str__(self) -> str:
+        return (
+            f"patches of {self.table!r} list {list(self.names)} in column {self.column!r}; a "
+            "patch assigns columns that table and source both have. Nothing was written"
         )
 
 

@@ -1,4 +1,4 @@
-"""The plan of a batch of changes: upserts and deletes, reduced to the last of each key.
+"""The plan of a batch of changes: upserts, patches and deletes, one of each key.
 
 The source is staged in the order of its sequence; a change feed that says what happened
 (images before and after, deletes) becomes rows to store and keys to delete.
@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from sqlalchemy import String, case, func, null, or_, select
+from sqlalchemy import ARRAY, String, case, func, null, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import FromClause, TableClause
+from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.driver.script import Step
-from sqlalchemy_ducklake.errors import UnknownChange
+from sqlalchemy_ducklake.errors import UnknownChange, UnknownColumns
+from sqlalchemy_ducklake.merge import patches
 from sqlalchemy_ducklake.merge.checks import Key, check
 from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
+from sqlalchemy_ducklake.merge.patches import patched_values, written
 from sqlalchemy_ducklake.merge.staging import (
+    ASSIGNED,
     FIRST,
     KIND,
     SEQUENCE,
@@ -40,8 +44,8 @@ PASSED_OVER = ("update_preimage",)
 class ChangesPlan:
     """A batch of changes as steps.
 
-    ``kind_column`` and ``sequence_column`` are names in the source, or None;
-    ``deletes_only`` says that the source holds keys alone.
+    ``kind_column``, ``sequence_column`` and ``assigned_column`` (what a patch assigns) are
+    names in the source, or None; ``only`` says that all changes are of one kind.
     """
 
     target: FromClause
@@ -50,7 +54,8 @@ class ChangesPlan:
     other_keys: list[Key]
     kind_column: str | None
     sequence_column: str | None
-    deletes_only: bool
+    assigned_column: str | None
+    only: str | None
     compared: tuple[str, ...] | None
     unconditional: bool
     preserves: bool = True
@@ -62,6 +67,8 @@ class ChangesPlan:
         if self.kind_column is not None:
             yield PlannedStep(MakeStage(self.staged, self._source_rows()), Step())
             yield self._check_kinds()
+        if self.assigned_column is not None:
+            yield self._check_assigned(self.assigned_column)
         yield self._rows_and_birth[1]
         yield PlannedStep(self._fill(), Step())
         yield from self.upsert.steps()
@@ -69,6 +76,8 @@ class ChangesPlan:
     def drops(self) -> Iterator[PlannedStep]:
         """Give the steps that remove what this plan made."""
         yield from self.upsert.drops()
+        if self.assigned_column is not None:
+            yield drop_stage(patches.folded_stage(self._rows_and_birth[0]))
         if self.kind_column is not None:
             yield drop_stage(self.staged)
         yield drop_stage(self._rows_and_birth[0])
@@ -82,17 +91,21 @@ class ChangesPlan:
     def upsert(self) -> UpsertPlan:
         """Give the merge of what is staged."""
         excluded = self.target.alias("excluded")
-        rest = [] if self.deletes_only else self._columns
-        in_key = set(self.key.names)
+        stage = self._rows_and_birth[0]
+        rest = [each.name for each in self._columns if each.name not in self.key.names]
+        values: dict[str, ColumnElement[Any]]
+        values = {each.name: excluded.c[each.key] for each in self.target.c}
+        fold: tuple[PlannedStep, ...] = ()
+        if self.assigned_column is not None:
+            values = patched_values(self.target, excluded, rest)
+            fold = tuple(patches.fold(self.key, stage, rest))
         return UpsertPlan(
             target=self.target,
-            stage=self._rows_and_birth[0],
+            stage=stage,
             key=self.key,
-            other_keys=[] if self.deletes_only else self.other_keys,
+            other_keys=[] if self.only == "delete" else self.other_keys,
             columns=self._columns,
-            assignments={
-                each.name: excluded.c[each.key] for each in rest if each.name not in in_key
-            },
+            assignments={name: values[name] for name in rest},
             where=None,
             excluded=excluded,
             allocated=None,
@@ -100,25 +113,39 @@ class ChangesPlan:
             single=False,
             compared=self.compared,
             unconditional=self.unconditional,
-            preserves=self.preserves,
+            preserves=self.preserves or self._patches,
             whole=self.whole,
             with_kind=self._with_kind,
+            patches=self._patches,
+            fold=fold,
             constraints=self.constraints,
         )
 
     @property
     def _columns(self) -> list[Any]:
-        """Give the columns of a stored row: all of them, since it is complete."""
-        return list(self.key.columns) if self.deletes_only else list(self.target.c)
+        """Give the columns of a staged row: all of them, if it is complete."""
+        if self.only is None:
+            return list(self.target.c)
+        given = (
+            self.key.names if self.only == "delete" else [each.name for each in self.source.c]
+        )
+        return [each for each in self.target.c if each.name in given]
 
     @cached_property
     def _rows_and_birth(self) -> tuple[TableClause, PlannedStep]:
-        return rows_stage(self._columns, {KIND: String()} if self._with_kind else {})
+        own: dict[str, TypeEngine[Any]] = {KIND: String()} if self._with_kind else {}
+        if self.assigned_column is not None:
+            own[ASSIGNED] = ARRAY(String())
+        return rows_stage(self._columns, own)
 
     @property
     def _with_kind(self) -> bool:
         """Tell whether anything but upserts may be staged."""
-        return self.deletes_only or self.kind_column is not None
+        return self.only is not None or self.kind_column is not None
+
+    @property
+    def _patches(self) -> bool:
+        return self.only == "patch" or self.assigned_column is not None
 
     def _source_rows(self) -> Any:
         place = self._place().label(SEQUENCE)
@@ -129,11 +156,20 @@ class ChangesPlan:
         return func.row_number().over(order_by=order) - constant(1)
 
     def _kind(self) -> ColumnElement[Any]:
-        if self.kind_column is None:
-            return constant("delete")
+        if self.only is not None:
+            return constant(self.only)
+        assert self.kind_column is not None
         kind = self.staged.c[self.kind_column]
-        deleted = (kind == constant("delete"), constant("delete"))
-        return case(deleted, else_=constant("upsert"))
+        others = ["delete", *(["patch"] if self._patches else [])]
+        kinds = [(kind == constant(each), constant(each)) for each in others]
+        return case(*kinds, else_=constant("upsert"))
+
+    def _assigned(self) -> ColumnElement[Any]:
+        """Give the columns that a patch assigns: those it lists, or all of the source."""
+        assert self.assigned_column is not None
+        given = [each.name for each in self._columns if each.name in self.source.c]
+        everything = func.list_value(*(written(name) for name in given))
+        return func.coalesce(self.staged.c[self.assigned_column], everything)
 
     def _fill(self) -> AppendRows:
         """Stage the rows with the target's types; where kinds are checked, a second time."""
@@ -142,21 +178,40 @@ class ChangesPlan:
             source.c[each.name] if each.name in source.c else null() for each in self._columns
         ]
         place = self._place() if self.kind_column is None else source.c[SEQUENCE]
-        kinds = [self._kind()] if self._with_kind else []
-        rows = select(*values, *kinds, place, place).select_from(source)
+        own = {KIND: self._kind()} if self._with_kind else {}
+        if self.assigned_column is not None:
+            own[ASSIGNED] = self._assigned()
+        rows = select(*values, *own.values(), place, place).select_from(source)
         if self.kind_column is not None:
             kind = source.c[self.kind_column]
             rows = rows.where(kind.not_in([constant(each) for each in PASSED_OVER]))
-        names = [*(each.name for each in self._columns), *([KIND] if kinds else [])]
+        names = [*(each.name for each in self._columns), *own]
         return AppendRows(self._rows_and_birth[0], [*names, SEQUENCE, FIRST], rows)
 
     def _check_kinds(self) -> PlannedStep:
         assert self.kind_column is not None
         kind = self.staged.c[self.kind_column]
-        known = [constant(each) for each in (*UPSERTS, *PASSED_OVER, "delete")]
+        patch = ("patch",) if self._patches else ()
+        known = [constant(each) for each in (*UPSERTS, *PASSED_OVER, "delete", *patch)]
         unknown = select(kind).where(or_(kind.is_(None), kind.not_in(known))).distinct()
         return check(unknown, partial(_unknown_change, str(self.target), self.kind_column))
+
+    def _check_assigned(self, name: str) -> PlannedStep:
+        """Refuse a patch of columns that nobody has, or that the source does not give."""
+        given = [each.name for each in self._columns if each.name in self.source.c]
+        listed = select(func.unnest(self.staged.c[name]).label("listed")).subquery("listed")
+        unknown = listed.c.listed.not_in([written(each) for each in given])
+        rows = select(listed.c.listed).where(unknown).distinct()
+        return check(rows, partial(_unknown_columns, str(self.target), name))
+
+
+def _name(column: Any) -> str:
+    return str(column.name)
 
 
 def _unknown_change(table_name: str, kind: str, rows: Any) -> Exception:
     return UnknownChange(table_name, kind, tuple(value for (value,) in rows))
+
+
+def _unknown_columns(table_name: str, column: str, rows: Any) -> Exception:
+    return UnknownColumns(table_name, column, tuple(value for (value,) in rows))

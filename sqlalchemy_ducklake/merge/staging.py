@@ -40,8 +40,10 @@ EXISTED, TOUCHED = f"_existed_{_SUFFIX}", f"_touched_{_SUFFIX}"
 LAST_ID = "last id"
 #: The stage of a merge's source.
 SOURCE = f"_source_{_SUFFIX}"
-#: The column that tells an upsert from a delete.
-KIND = f"_kind_{_SUFFIX}"
+#: The column that tells an upsert from a delete or a patch, and the columns a patch assigns.
+KIND, ASSIGNED = f"_kind_{_SUFFIX}", f"_assigned_{_SUFFIX}"
+#: The stage of changes of which several are one by now.
+FOLDED = f"_folded_{_SUFFIX}"
 _ROWS = f"_rows_{_SUFFIX}"
 _EFFECTS = f"_effects_{_SUFFIX}"
 

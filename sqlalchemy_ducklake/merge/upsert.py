@@ -43,6 +43,7 @@ from sqlalchemy_ducklake.merge.applying import (
     change,
     insert,
     new_rows,
+    patch_counts,
     replace_blindly,
     replaces_blindly,
 )
@@ -92,7 +93,8 @@ class UpsertPlan:
     and of ``excluded``; None: DO NOTHING), ``where`` the guard of that.  ``columns`` are
     the ones a new row gets.  Where complete rows are staged a changed row need not keep its
     row id: unless the plan ``preserves`` them, it is deleted and inserted.  With ``whole``
-    the target is never read in ranges.
+    the target is never read in ranges.  Where ``patches`` are staged, ``fold`` makes one
+    change of those of a key.
     """
 
     target: FromClause
@@ -111,6 +113,8 @@ class UpsertPlan:
     preserves: bool = True
     whole: bool = False
     with_kind: bool = False
+    patches: bool = False
+    fold: Sequence[PlannedStep] = ()
     computed: Sequence[PlannedStep] = ()
     constraints: Constraints = UNCONSTRAINED
 
@@ -125,7 +129,7 @@ class UpsertPlan:
             yield from self._join(self.target)
         elif self.last_row_decides:
             yield count_repeats(self.key, self.stage)
-            yield from reduce(self.key, self.stage, first=self.assignments is None)
+            yield from self.fold or reduce(self.key, self.stage, first=self.assignments is None)
             yield from self._join_in_ranges()
         else:
             yield count_repeats(self.key, self.stage)
@@ -156,7 +160,7 @@ class UpsertPlan:
     @property
     def last_row_decides(self) -> bool:
         """Tell whether one row of each key says all, so that the others can be dropped."""
-        if self.assignments is None:
+        if self.assignments is None or self.fold:
             return True
         in_key = {each.name for each in self.key.columns}
         inserted = {each.name for each in self.columns} - in_key
@@ -284,14 +288,16 @@ class UpsertPlan:
 
     def _counts(self) -> SelectBase:
         """Count the effects; what is staged to be stored and did not exist is new."""
-        effects, stage = self.effects, self.stage
+        effects = self.effects
+        by_effect = select(effects.c[EFFECT], func.count()).group_by(effects.c[EFFECT])
+        if self.patches:
+            return union_all(by_effect, *patch_counts(self))
         known: Select[Any] = select(func.count()).select_from(effects)
-        staged: Select[Any] = select(func.count()).select_from(stage)
+        staged: Select[Any] = select(func.count()).select_from(self.stage)
         if self.with_kind:
             known = known.where(effects.c[EFFECT] != constant("deleted"))
-            staged = staged.where(stage.c[KIND] != constant("delete"))
+            staged = staged.where(self.stage.c[KIND] != constant("delete"))
         inserted = staged.scalar_subquery() - known.scalar_subquery()
-        by_effect = select(effects.c[EFFECT], func.count()).group_by(effects.c[EFFECT])
         return union_all(select(constant("inserted"), inserted), by_effect)
 
     def _effect(

@@ -12,7 +12,7 @@ They are made of the statements that every user has.
 from __future__ import annotations
 
 from sqlalchemy_ducklake.writer.adopting import add_files
-from sqlalchemy_ducklake.writer.merging import Delete, Merging, Upsert, begin_merge
+from sqlalchemy_ducklake.writer.merging import Delete, Merging, Patch, Upsert, begin_merge
 from sqlalchemy_ducklake.writer.options import WriteOptions
 from sqlalchemy_ducklake.writer.restoring import restore, undo_appends_since
 from sqlalchemy_ducklake.writer.results import WriteResult
@@ -22,6 +22,7 @@ from sqlalchemy_ducklake.writer.tables import write_table
 __all__ = [
     "Delete",
     "Merging",
+    "Patch",
     "TableWriter",
     "Upsert",
     "WriteOptions",

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Column,
     Connection,
@@ -51,6 +52,16 @@ class Delete:
     """The key of a row to delete; it does not matter whether there is one."""
 
     key: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A key and columns to set; the others stay, and a row that is not there is skipped."""
+
+    row: Mapping[str, Any]
+
+
+Change = Upsert | Patch | Delete
 
 
 def begin_merge(
@@ -108,17 +119,19 @@ class Merging:
         self._open = True
         suffix = secrets.token_hex(4)
         self._kind, self._place = f"_kind_{suffix}", f"_place_{suffix}"
+        self._assigned, self._patches = f"_assigned_{suffix}", False
         self._stage = Table(
             f"_changes_{suffix}",
             MetaData(),
             Column(self._kind, String),
             Column(self._place, BigInteger),
+            Column(self._assigned, ARRAY(String)),
             *(Column(each.name, each.type) for each in target.c),
             prefixes=["TEMPORARY"],
         )
         self._stage.create(connection)
 
-    def write(self, changes: Iterable[Upsert | Delete]) -> None:
+    def write(self, changes: Iterable[Change]) -> None:
         """Stage changes; the last one to a key counts.
 
         Rows are copied, so the caller may use an object again.  Raises ArgumentError for
@@ -138,6 +151,10 @@ class Merging:
         """Stage one row to store."""
         self.write([Upsert(row)])
 
+    def patch(self, row: Mapping[str, Any]) -> None:
+        """Stage some columns to set of one row."""
+        self.write([Patch(row)])
+
     def delete(self, key: Mapping[str, Any]) -> None:
         """Stage one key to delete."""
         self.write([Delete(key)])
@@ -149,12 +166,17 @@ class Merging:
         """
         self._check_open()
         try:
-            columns = [self._stage.c[self._kind], self._stage.c[self._place]]
+            assigned = self._assigned if self._patches else None
+            own = [self._kind, self._place, *([assigned] if assigned else [])]
+            names = [*own, *(each.name for each in self.target.c)]
             source = self._stage.select().with_only_columns(
-                *columns, *(self._stage.c[each.name] for each in self.target.c)
+                *(self._stage.c[name] for name in names)
             )
             statement = merge(self.target, **self._options_now).changes(
-                source.subquery("changes"), kind=self._kind, sequence=self._place
+                source.subquery("changes"),
+                kind=self._kind,
+                sequence=self._place,
+                assigned=assigned,
             )
             self.result = merge_result(self._connection.execute(statement))
         except BaseException:
@@ -198,21 +220,29 @@ class Merging:
             base = min(base, pinned_snapshot(*own.reading()))
         return {**self._options, "expected_base": base}
 
-    def _row(self, change: Upsert | Delete, place: int) -> dict[str, Any]:
+    def _row(self, change: Change, place: int) -> dict[str, Any]:
+        known, key = set(self.target.c.keys()), {each.key for each in self.target.primary_key}
+        assigned = None
         if isinstance(change, Upsert):
             given, kind = dict(change.row), "upsert"
-            self._check_columns(given, self._required, set(self.target.c.keys()))
+            self._check_columns(given, self._required, known)
+        elif isinstance(change, Patch):
+            given, kind, self._patches = dict(change.row), "patch", True
+            self._check_columns(given, key, known)
+            assigned = [self.target.c[each].name for each in given]
         elif isinstance(change, Delete):
             given, kind = dict(change.key), "delete"
-            key = {each.key for each in self.target.primary_key}
             self._check_columns(given, key, key)
         else:
-            raise exc.ArgumentError(f"a change is an Upsert or a Delete, not {change!r}")
+            raise exc.ArgumentError(
+                f"a change is an Upsert, a Patch or a Delete, not {change!r}"
+            )
         named = {self.target.c[key].name: value for key, value in given.items()}
         return {
             **dict.fromkeys(each.name for each in self.target.c),
             **named,
             self._kind: kind,
+            self._assigned: assigned,
             self._place: place,
         }
 

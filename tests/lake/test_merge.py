@@ -36,6 +36,7 @@ from sqlalchemy_ducklake import (
     merge,
     merge_action,
     merge_result,
+    patch,
     upsert,
 )
 
@@ -290,6 +291,33 @@ def test_keys_are_deleted_once_and_missing_ones_do_not_matter(lake: Engine) -> N
     keys = [{"id": 1}, {"id": 999}, {"id": 1}, {"id": 4}]
     assert run(lake, delete_keys(t, keys)) == MergeResult(deleted=2)
     assert [row[0] for row in everything(lake)] == [0, 2, 3]
+
+
+def test_a_patch_says_what_it_assigns(lake: Engine) -> None:
+    row = {"id": 1, "name": "new", "n": 5, "kind": "patch"}
+    feed = merge(t).changes
+    with lake.connect() as connection:
+        for statement, error, says in (
+            (feed([row], kind="kind"), errors.UnknownChange, "'patch'"),
+            (
+                feed([{**row, "sets": ["nope", "n"]}], kind="kind", assigned="sets"),
+                errors.UnknownColumns,
+                "nope",
+            ),
+        ):
+            with pytest.raises(exc.DBAPIError, match=says) as caught:
+                connection.execute(statement)
+            assert isinstance(caught.value.orig, error)
+        with pytest.raises(exc.ArgumentError, match="kind="):
+            feed([row], assigned="kind")
+        with pytest.raises(exc.CompileError, match="nope"):
+            connection.execute(patch(t, [{"id": 1, "nope": 1}]))
+        with pytest.raises(exc.CompileError, match="id"):
+            connection.execute(patch(t, [{"n": 1}]))
+    assert run(lake, patch(t, [{"id": 1, "n": 77}, {"id": 999, "n": 1}])) == MergeResult(
+        updated=1, skipped=1
+    )
+    assert everything(lake)[1][:3] == (1, "a1", 77)
 
 
 def test_compare_and_unconditional_decide_what_counts_as_different(lake: Engine) -> None:

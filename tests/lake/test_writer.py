@@ -29,6 +29,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy_ducklake import (
     Delete,
     MergeResult,
+    Patch,
     Upsert,
     begin_merge,
     errors,
@@ -111,7 +112,9 @@ def test_a_caller_may_use_its_row_again(lake: Engine) -> None:
         (Upsert({"id": 1, "name": "a", "nope": 1}), "nope"),
         (Delete({"id": 1, "name": "a"}), "name"),
         (Delete({}), "id"),
-        ({"id": 1}, "Upsert or a Delete"),
+        ({"id": 1}, "Patch or a Delete"),
+        (Patch({"n": 1}), "id"),
+        (Patch({"id": 1, "nope": 1}), "nope"),
     ],
 )
 def test_a_change_with_columns_missing_or_too_many_is_refused(
