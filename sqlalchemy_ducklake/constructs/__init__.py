@@ -7,6 +7,7 @@ of the dialect; the compiler finds them by their visit names.
 from __future__ import annotations
 
 from sqlalchemy_ducklake.constructs.action import merge_action
+from sqlalchemy_ducklake.constructs.entities import EntityMergeState
 from sqlalchemy_ducklake.constructs.history import (
     AtSnapshot,
     TableChanges,
@@ -28,6 +29,7 @@ from sqlalchemy_ducklake.constructs.source import Batch
 __all__ = [
     "AtSnapshot",
     "Batch",
+    "EntityMergeState",
     "Insert",
     "Merge",
     "OnConflict",

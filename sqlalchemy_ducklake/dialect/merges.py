@@ -81,6 +81,7 @@ class MergeCompiler(ScriptCompiler):
             preserves=statement.keeps_row_ids,
             constraints=self.constraints_of(target),
             whole=bool(self.written_out),
+            returns=bool(statement._returning),
         )
 
     def _plan(self, statement: Merge) -> MergePlan:
@@ -124,10 +125,6 @@ class MergeCompiler(ScriptCompiler):
         }
 
     def _returned_images(self, statement: Any, plan: MergePlan | ChangesPlan) -> TextStep:
-        if isinstance(plan, ChangesPlan):
-            raise exc.CompileError(
-                "changes() returns no rows; read them by the change feed of its snapshot"
-            )
         name = self.preparer.quote(statement.table.name)
         columns, returned = self.returned_columns(statement, name)
         if returned.others:

@@ -35,7 +35,7 @@ IN_RANGES = " in ranges"
 
 def replaces_blindly(plan: UpsertPlan) -> bool:
     """Tell whether nothing has to be known of the rows that a plan replaces."""
-    lean = plan.unconditional and not plan.preserves and not plan.with_kind
+    lean = plan.unconditional and not (plan.preserves or plan.with_kind or plan.returns)
     checked = plan.other_keys or plan.constraints or plan.where is not None
     simple = plan.key.primary and plan.last_row_decides and bool(plan.assignments)
     return lean and simple and not checked

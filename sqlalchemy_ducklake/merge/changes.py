@@ -11,9 +11,21 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from sqlalchemy import ARRAY, String, case, func, null, or_, select
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    String,
+    case,
+    column,
+    func,
+    null,
+    or_,
+    select,
+    table,
+    union_all,
+)
 from sqlalchemy.sql.elements import ColumnElement
-from sqlalchemy.sql.selectable import FromClause, TableClause
+from sqlalchemy.sql.selectable import FromClause, SelectBase, TableClause
 from sqlalchemy.sql.type_api import TypeEngine
 
 from sqlalchemy_ducklake.driver.script import Step
@@ -24,7 +36,9 @@ from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
 from sqlalchemy_ducklake.merge.patches import patched_values, written
 from sqlalchemy_ducklake.merge.staging import (
     ASSIGNED,
+    EFFECT,
     FIRST,
+    GONE,
     KIND,
     SEQUENCE,
     drop_stage,
@@ -45,7 +59,8 @@ class ChangesPlan:
     """A batch of changes as steps.
 
     ``kind_column``, ``sequence_column`` and ``assigned_column`` (what a patch assigns) are
-    names in the source, or None; ``only`` says that all changes are of one kind.
+    names in the source, or None; ``only`` says that all changes are of one kind.  A plan that
+    ``returns`` keeps the rows that it deletes.
     """
 
     target: FromClause
@@ -61,6 +76,7 @@ class ChangesPlan:
     preserves: bool = True
     whole: bool = False
     constraints: Constraints = UNCONSTRAINED
+    returns: bool = False
 
     def steps(self) -> Iterator[PlannedStep]:
         """Give all steps but those that drop."""
@@ -76,11 +92,49 @@ class ChangesPlan:
     def drops(self) -> Iterator[PlannedStep]:
         """Give the steps that remove what this plan made."""
         yield from self.upsert.drops()
+        if self._deletes and self.returns:
+            yield drop_stage(self._gone)
         if self.assigned_column is not None:
             yield drop_stage(patches.folded_stage(self._rows_and_birth[0]))
         if self.kind_column is not None:
             yield drop_stage(self.staged)
         yield drop_stage(self._rows_and_birth[0])
+
+    def returned(self) -> SelectBase:
+        """Select the rows to return: target columns, what happened to each, its place.
+
+        Their order is that of the first mention of their keys, in which rows are inserted.
+        """
+        stage, effects = self._rows_and_birth[0], self.upsert.effects
+        here, found = self.key.matches(self.target, stage), self.key.matches(effects, stage)
+        action = case(
+            (effects.c[EFFECT].is_(None), constant("INSERT")), else_=constant("UPDATE")
+        )
+        own = (action.label(EFFECT), stage.c[FIRST].label(SEQUENCE))
+        rows = self.target.join(stage, here).outerjoin(effects, found)
+        # A key that was deleted, or that a patch did not find, has no row to join.
+        stored = select(*(each.label(each.name) for each in self.target.c), *own)
+        stored = stored.select_from(rows)
+        return union_all(stored, select(*self._gone.c)) if self._deletes else stored
+
+    @property
+    def _deletes(self) -> bool:
+        return self.only == "delete" or self.kind_column is not None
+
+    @property
+    def _gone(self) -> TableClause:
+        """Name the stage of the rows that are deleted, as they were."""
+        own = (column(EFFECT, String()), column(SEQUENCE, BigInteger()))
+        return table(GONE, *(column(each.name, each.type) for each in self.target.c), *own)
+
+    def _keep_gone(self) -> PlannedStep:
+        stage, effects = self._rows_and_birth[0], self.upsert.effects
+        rows = self.target.join(effects, self.key.matches(self.target, effects))
+        rows = rows.join(stage, self.key.matches(effects, stage))
+        own = (constant("DELETE").label(EFFECT), stage.c[FIRST].label(SEQUENCE))
+        gone = select(*(each.label(each.name) for each in self.target.c), *own)
+        deleted = effects.c[EFFECT] == constant("deleted")
+        return PlannedStep(MakeStage(self._gone, gone.select_from(rows).where(deleted)), Step())
 
     @cached_property
     def staged(self) -> TableClause:
@@ -118,6 +172,8 @@ class ChangesPlan:
             with_kind=self._with_kind,
             patches=self._patches,
             fold=fold,
+            before=(self._keep_gone,) if self._deletes and self.returns else (),
+            returns=self.returns,
             constraints=self.constraints,
         )
 

@@ -42,8 +42,8 @@ LAST_ID = "last id"
 SOURCE = f"_source_{_SUFFIX}"
 #: The column that tells an upsert from a delete or a patch, and the columns a patch assigns.
 KIND, ASSIGNED = f"_kind_{_SUFFIX}", f"_assigned_{_SUFFIX}"
-#: The stage of changes of which several are one by now.
-FOLDED = f"_folded_{_SUFFIX}"
+#: The stages of changes of which several are one by now, and of rows that are deleted.
+FOLDED, GONE = f"_folded_{_SUFFIX}", f"_gone_{_SUFFIX}"
 _ROWS = f"_rows_{_SUFFIX}"
 _EFFECTS = f"_effects_{_SUFFIX}"
 

@@ -12,7 +12,7 @@ the same end, and the statement and its batch decide which is taken:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -94,7 +94,8 @@ class UpsertPlan:
     the ones a new row gets.  Where complete rows are staged a changed row need not keep its
     row id: unless the plan ``preserves`` them, it is deleted and inserted.  With ``whole``
     the target is never read in ranges.  Where ``patches`` are staged, ``fold`` makes one
-    change of those of a key.
+    change of those of a key.  ``before`` gives steps that look at what will be changed, and
+    ``returns`` says that somebody will ask for the rows afterwards.
     """
 
     target: FromClause
@@ -115,6 +116,8 @@ class UpsertPlan:
     with_kind: bool = False
     patches: bool = False
     fold: Sequence[PlannedStep] = ()
+    before: Sequence[Callable[[], PlannedStep]] = ()
+    returns: bool = False
     computed: Sequence[PlannedStep] = ()
     constraints: Constraints = UNCONSTRAINED
 
@@ -140,6 +143,7 @@ class UpsertPlan:
         for key in self.other_keys:
             yield from unique(key, self.images)
         yield from self.constraints.steps(self.images)
+        yield from (step() for step in self.before)
         yield from change(self)
         yield insert(self)
 

@@ -454,6 +454,32 @@ def test_mapped_classes_are_targets_and_sources(engine: Engine) -> None:
         session.commit()
 
 
+def test_a_session_gets_entities_from_every_merge_that_returns_them(engine: Engine) -> None:
+    Base.metadata.create_all(engine)
+    again = {"populate_existing": True}
+    with Session(engine) as session:
+        held = Thing(id=9, name="flushed before")
+        session.add(held)
+        both = upsert(Thing, [{"id": 2, "name": "b"}, {"id": 9, "name": "c"}]).returning(Thing)
+        found = session.scalars(both, execution_options=again).all()
+        assert [(each.id, each.name) for each in found] == [(2, "b"), (9, "c")]
+        assert found[1] is held
+        feed = [
+            {"id": 2, "name": "-", "what": "delete"},
+            {"id": 3, "name": "n", "what": "insert"},
+        ]
+        changed = merge(Thing).changes(feed, kind="what")
+        rows = session.execute(changed.returning(merge_action(), Thing.name)).all()
+        assert rows == [("DELETE", "b"), ("INSERT", "n")]
+        gone = delete_keys(Thing, [{"id": 9}, {"id": 77}]).returning(Thing.id)
+        assert session.scalars(gone).all() == [9]
+        arms = merge(Thing).using([{"id": 3, "name": "N"}]).when_matched_update()
+        assert session.scalars(arms.returning(Thing), execution_options=again).one().name == "N"
+        stale = upsert(Thing, [{"id": 3, "name": "x"}], expected_base=99).returning(Thing)
+        with pytest.raises(exc.DBAPIError, match="expected_base"):
+            session.scalars(stale)
+
+
 def test_a_merge_reads_as_sql() -> None:
     shown = str(merge(t).using(news).when_matched_update({"name": news.c.name}))
     assert "UPDATE t SET" in shown

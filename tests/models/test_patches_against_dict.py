@@ -17,6 +17,7 @@ from sqlalchemy_ducklake import (
     Upsert,
     begin_merge,
     merge,
+    merge_action,
     merge_result,
     patch,
 )
@@ -102,6 +103,20 @@ def _only_patched(changes: list[dict[str, Any]], before: Model) -> set[Key]:
     return {key_of(change) for change in changes} - others - before.keys()
 
 
+def returned(changes: list[dict[str, Any]], before: Model, after: Model) -> list[Any]:
+    """Give what a merge returns: in the order in which the keys were first mentioned."""
+    keys = dict.fromkeys(
+        key_of(each) for each in sorted(changes, key=lambda each: each["when"])
+    )
+    rows = []
+    for key in keys:
+        if key in after:
+            rows.append(("UPDATE" if key in before else "INSERT", *key, *after[key].values()))
+        elif key in before:
+            rows.append(("DELETE", *key, *before[key].values()))
+    return rows
+
+
 def stored(engine: Engine) -> Model:
     with engine.connect() as connection:
         rows = connection.execute(select(t)).mappings().all()
@@ -116,6 +131,7 @@ def test_a_feed_with_patches(engine: Engine, snapshots: Callable[[], int], seed:
     model: Model = {}
     for size in [1, 2, 40, 3, 2000, 1, 60, 5]:
         changes = batch(chance, size)
+        before = {key: dict(row) for key, row in model.items()}
         expected, snapshot = apply(model, changes), snapshots()
         rows = pa.Table.from_pylist(changes, schema=SCHEMA)
         options: Any = {"preserve_row_ids": bool(seed % 2)}
@@ -123,7 +139,12 @@ def test_a_feed_with_patches(engine: Engine, snapshots: Callable[[], int], seed:
             statement = merge(t, **options).changes(
                 rows, kind="what", sequence="when", assigned="sets"
             )
-            result = merge_result(connection.execute(statement))
+            if seed < 2:
+                result = merge_result(connection.execute(statement))
+            else:
+                found = connection.execute(statement.returning(merge_action(), t))
+                assert list(map(tuple, found)) == returned(changes, before, model)
+                result = expected
         assert result == expected, (seed, size)
         assert stored(engine) == model, (seed, size)
         assert snapshots() == snapshot + bool(expected.written)
