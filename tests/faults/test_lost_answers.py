@@ -43,15 +43,28 @@ class Plan(Enum):
     NEVER_CLOSE = "cut the client's line, and leave the server waiting"
 
 
+def socket_in(folder: Path, catalog: PostgresCatalog) -> str:
+    return str(folder / f".s.PGSQL.{catalog.port or 5432}")
+
+
+def line_to(catalog: PostgresCatalog) -> socket.socket:
+    host = str(catalog.host)
+    if not host.startswith("/"):
+        return socket.create_connection((host, catalog.port or 5432))
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(socket_in(Path(host), catalog))
+    return line
+
+
 class Proxy:
     """Passes bytes between a client's socket and a server's, one thread per connection."""
 
-    def __init__(self, folder: Path, target: str) -> None:
+    def __init__(self, folder: Path, target: PostgresCatalog) -> None:
         self.folder, self.target = folder, target
         self.plan = Plan.PASS
         self.kept: list[socket.socket] = []
         self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(str(folder / ".s.PGSQL.5432"))
+        self.listener.bind(socket_in(folder, target))
         self.listener.listen()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -67,8 +80,7 @@ class Proxy:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        server = socket.socket(socket.AF_UNIX)
-        server.connect(f"{self.target}/.s.PGSQL.5432")
+        server = line_to(self.target)
         with contextlib.suppress(OSError), client, contextlib.ExitStack() as stack:
             stack.callback(self._hang_up, server)
             wrote = False
@@ -108,8 +120,7 @@ class Proxy:
 def proxy(
     postgres_catalog: PostgresCatalog, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Proxy]:
-    assert postgres_catalog.host is not None
-    proxy = Proxy(tmp_path_factory.mktemp("p"), postgres_catalog.host)
+    proxy = Proxy(tmp_path_factory.mktemp("p"), postgres_catalog)
     yield proxy
     proxy.close()
 

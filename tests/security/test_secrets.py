@@ -56,7 +56,12 @@ def url(postgres_catalog: PostgresCatalog, store: Store) -> URL:
         **store.options(),
     }
     return URL.create(
-        "ducklake+postgresql", USER, PASSWORD, database=postgres_catalog.database, query=query
+        "ducklake+postgresql",
+        USER,
+        PASSWORD,
+        port=postgres_catalog.port,
+        database=postgres_catalog.database,
+        query=query,
     )
 
 
