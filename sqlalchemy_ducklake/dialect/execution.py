@@ -169,7 +169,12 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
 
 def name_step(context: ExceptionContext) -> None:
     """Let the error of a script show the step that failed, not all of its text."""
-    step = getattr(getattr(context.execution_context, "cursor", None), "failed_step", None)
+    execution = cast("Any", context.execution_context)
+    step = getattr(getattr(execution, "cursor", None), "failed_step", None)
+    script: Script | None = getattr(execution, "script", None)
+    if not step and script is not None and len(script.steps) > 1:
+        name = ".".join(script.table or ())
+        step = f"-- {script.mode} {name}, before the first of its {len(script.steps)} steps"
     if step and isinstance(context.sqlalchemy_exception, exc.StatementError):
         context.sqlalchemy_exception.statement = step
 

@@ -122,6 +122,14 @@ class Work:
             label = table_label(*script.table)
             self.marks[label] = TableMark(script.mode, script.validated_key)
 
+    def note_rows(self, table: tuple[str, str], before: int, counts: Mapping[str, int]) -> None:
+        """Remember how many rows a table has by now, for whoever trusts its key."""
+        label = table_label(*table)
+        mark = self.marks.get(label)
+        if mark is not None and mark.validated_key:
+            now = before + counts.get("inserted", 0) - counts.get("deleted", 0)
+            self.marks[label] = replace(mark, row_count=now)
+
     def note_mode(self, table: tuple[str, str], mode: str) -> None:
         """Let the snapshot say what several statements did to a table together."""
         label = table_label(*table)

@@ -341,6 +341,10 @@ class Connection(PendingWrites, Exceptions):
         self.detach_live()
         return self._trust.holds(script, self.work)
 
+    def rows_before(self, script: Script) -> int | None:
+        """Tell how many rows the table of a script has; None if that is not known."""
+        return None if self.staging else self._trust.rows(script, self.work)
+
     def stream(self) -> Result:
         """Take the result of the last statement, which goes on streaming."""
         result = Result(self._duck)

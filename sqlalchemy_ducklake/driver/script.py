@@ -39,9 +39,9 @@ class Step:
 
     ``name`` is the count that a COUNT step feeds, ``less`` one that it lowers by as much.
     A step with ``when`` runs only if one of the counts it names is above zero, one with
-    ``unless`` only if that count is zero; a flag of the script reads like a count of one.  Neighbours with the same
-    ``repeat`` run again and again until they leave that count at zero.  ``violation``
-    makes the error of a CHECK step from the rows it found.
+    ``unless`` only if that count is zero; a flag of the script reads like a count of one.
+    Neighbours with the same ``repeat`` run again and again until they leave that count at
+    zero.  ``violation`` makes the error of a CHECK step from the rows it found.
     """
 
     role: Role = Role.RUN

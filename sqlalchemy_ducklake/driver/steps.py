@@ -41,6 +41,7 @@ class ScriptRun:
         script, work = self._script, self._connection.work
         trusted = self._connection.trusts(script)
         self.outcome.flags = frozenset((*script.flags, TRUSTED) if trusted else script.flags)
+        before = self._connection.rows_before(script)
         work.note_script(script, trusted=trusted, staged=self._connection.staging)
         try:
             for repeat, group in itertools.groupby(self._steps, lambda pair: pair[1].repeat):
@@ -51,6 +52,8 @@ class ScriptRun:
             self._drop(suppress=True)
             raise
         work.note_proof(script)
+        if script.table is not None and before is not None:
+            work.note_rows(script.table, before, self.outcome.counts)
         self._drop(suppress=False)
 
     def _run_group(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy_ducklake.lake.changes import pinned_snapshot
 from sqlalchemy_ducklake.lake.marks import table_label
-from sqlalchemy_ducklake.lake.trust import KeyOf, Proof, prove
+from sqlalchemy_ducklake.lake.trust import KeyOf, Proof, count_rows, prove
 
 if TYPE_CHECKING:
     from sqlalchemy_ducklake.driver.commit import Work
@@ -33,6 +33,23 @@ class Trust:
         if mark is not None:
             return mark.validated_key == script.validated_key
         return not work.unmarked and self._proved(KeyOf(script.table, script.validated_key))
+
+    def rows(self, script: Script, work: Work) -> int | None:
+        """Tell how many rows the table of a script has before it; None if nobody counted.
+
+        Ask after :meth:`holds`, which finds the proof.
+        """
+        if script.table is None or not script.validated_key:
+            return None
+        mark = work.marks.get(table_label(*script.table))
+        if mark is not None:
+            return mark.row_count
+        if work.unmarked:
+            return None
+        proof = self._proofs.get(KeyOf(script.table, script.validated_key))
+        if proof is not None and proof.rows is not None:
+            return proof.rows
+        return count_rows(self._session.duck, self._session.config, script.table)
 
     def _proved(self, key: KeyOf) -> bool:
         duck, config = self._session.duck, self._session.config

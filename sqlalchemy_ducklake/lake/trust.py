@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from sqlalchemy_ducklake.lake.attach import metadata_table
+from sqlalchemy_ducklake.lake.attach import identifier, metadata_table
 from sqlalchemy_ducklake.lake.changes import (
     Snapshot,
     TableName,
@@ -50,10 +50,22 @@ class KeyOf:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A key was unique at ``snapshot`` in the table of this id."""
+    """A key was unique at ``snapshot`` in the table of this id, which held so many rows.
+
+    ``rows`` is None where the last writer did not count them.
+    """
 
     table_id: int
     snapshot: int
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Vouched:
+    """What the last snapshot that changed rows says of a key, and how many rows it left."""
+
+    holds: bool
+    rows: int | None = None
 
 
 def prove(
@@ -74,8 +86,10 @@ def prove(
     if known is not None and head - known.snapshot <= _PAGES[0]:
         snapshots = walk.page(known.snapshot, head)
         if snapshots is not None and not any(map(_redefines, snapshots)):
-            marked = walk.marked(snapshots, known.table_id)
-            return Proof(known.table_id, head) if marked is not False else None
+            found = walk.vouched(snapshots, known.table_id) or _Vouched(
+                holds=True, rows=known.rows
+            )
+            return Proof(known.table_id, head, found.rows) if found.holds else None
     return walk.whole()
 
 
@@ -106,9 +120,9 @@ class _Walk:
             snapshots = self.page(low, high)
             if snapshots is None:
                 return None
-            marked = self.marked(snapshots, number)
-            if marked is not None:
-                return Proof(number, self.head) if marked else None
+            found = self.vouched(snapshots, number)
+            if found is not None:
+                return Proof(number, self.head, found.rows) if found.holds else None
         return None
 
     def page(self, low: int, high: int) -> tuple[Snapshot, ...] | None:
@@ -116,22 +130,40 @@ class _Walk:
         history = changes_between(self.duck, self.config, low, high)
         return history.snapshots if history.complete else None
 
-    def marked(self, snapshots: tuple[Snapshot, ...], number: int) -> bool | None:
-        """Tell whether the last that changed rows vouches for the key; None if none did."""
+    def vouched(self, snapshots: tuple[Snapshot, ...], number: int) -> _Vouched | None:
+        """Tell what the last that changed rows says of the key; None if none did."""
         for snapshot in reversed(snapshots):
             if snapshot.changes is None:
-                return False
+                return _Vouched(holds=False)
             kinds = kinds_of_change(self.duck, self.config, snapshot, self.key.table, number)
             if kinds - {"altered_table"}:
-                return self._vouched(snapshot)
+                return self._of(snapshot)
         return None
 
-    def _vouched(self, snapshot: Snapshot) -> bool:
+    def _of(self, snapshot: Snapshot) -> _Vouched:
         tables = {} if snapshot.record is None else snapshot.record.tables
         mark = tables.get(table_label(*self.key.table))
-        return mark is not None and mark.validated_key == self.key.columns
+        if mark is None or mark.validated_key != self.key.columns:
+            return _Vouched(holds=False)
+        return _Vouched(holds=True, rows=mark.row_count)
 
 
+def count_rows(
+    duck: duckdb.DuckDBPyConnection, config: LakeConfig, table: TableName
+) -> int | None:
+    """Count the rows of a table, which the engine knows without reading one.
+
+    Ask before the transaction changes the table; None for a table that is not there.
+    """
+    name = ".".join(map(identifier, (config.alias, *table)))
+    try:
+        found = duck.execute(_COUNT, [name]).fetchone()
+    except duckdb.CatalogException:
+        return None
+    return None if found is None else int(found[0])
+
+
+_COUNT = "SELECT count(*) FROM query_table($1)"
 _CATALOG = ("table", "schema", "column")
 
 

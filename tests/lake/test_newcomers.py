@@ -132,6 +132,15 @@ def test_values_that_a_stream_refuses_are_named_as_those_of_a_table(lake: Engine
         assert caught.value.orig.column == "price"
 
 
+def test_a_value_that_is_refused_before_a_script_begins_does_not_show_the_script(
+    lake: Engine,
+) -> None:
+    with lake.connect() as connection, pytest.raises(exc.DataError) as caught:
+        connection.execute(upsert(t, [{"id": 1, "name": "a"}, {"id": 2}]))
+    assert caught.value.statement is not None
+    assert caught.value.statement.startswith("-- upsert main.t, before the first of its")
+
+
 def test_columns_with_another_key_than_name_are_written(lake: Engine) -> None:
     rows = [{"Id": 2, "Val": 3}]
     with lake.begin() as connection:

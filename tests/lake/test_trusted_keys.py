@@ -1,4 +1,4 @@
-"""S30 to S34: a key that the history proves is trusted, any other is searched for duplicates.
+"""S28, S30 to S34: a key that the history proves is trusted, any other is searched.
 
 A raw INSERT of a key that is there, with a forged mark, shows what is trusted: a keyed
 write that looks at the rows refuses them, one that believes the mark does not.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,12 +23,13 @@ from sqlalchemy import (
     create_engine,
     delete,
     exc,
+    func,
     select,
     text,
     update,
 )
 
-from sqlalchemy_ducklake import errors, insert, merge
+from sqlalchemy_ducklake import delete_keys, errors, insert, merge, upsert
 from sqlalchemy_ducklake.lake.marks import CommitRecord, TableMark
 
 Snapshots = Callable[[], int]
@@ -77,11 +79,13 @@ def duplicate(engine: Engine, mark: TableMark | None) -> None:
 
 
 def last_mark(engine: Engine) -> TableMark | None:
+    """Give what the newest snapshot says of the table, but for the number of its rows."""
     query = text("SELECT commit_extra_info FROM lake.snapshots() ORDER BY snapshot_id DESC")
     with engine.connect() as connection:
         record = CommitRecord.decode(connection.scalar(query))
     assert record is not None
-    return record.tables.get("main.t")
+    mark = record.tables.get("main.t")
+    return None if mark is None else replace(mark, row_count=None)
 
 
 def is_trusted(engine: Engine) -> bool:
@@ -304,3 +308,40 @@ def test_the_schema_of_a_mark_is_the_real_one(lake: Engine) -> None:
     assert record.tables == {"far.t": TableMark("insert", ("a",))}
     with lake.connect() as connection:
         assert connection.execute(select(t)).all() == [(1, "x", 1)]
+
+
+def test_s28_keyed_writes_say_how_many_rows_there_are_now(engine: Engine) -> None:
+    """Counted once, then known from each to the next; S57: a foreign append says nothing."""
+    table = Table(
+        "counted",
+        MetaData(),
+        Column("id", Integer, primary_key=True),
+        Column("n", Integer),
+    )
+    table.create(engine)
+    write: list[list[Any]] = [
+        [insert(table).values(id=1)],
+        [
+            upsert(table, [{"id": 1, "n": 1}, {"id": 2, "n": None}]),
+            delete_keys(table, [{"id": 9}]),
+        ],
+        [update(table).where(table.c.id == 2).values(id=7)],
+        [text("INSERT INTO counted VALUES (10, 10), (11, 11)")],
+        [upsert(table, [{"id": 10, "n": 1}, {"id": 12, "n": 2}])],
+        [delete(table).where(table.c.id > 10)],
+    ]
+    said = []
+    for statements in write:
+        with engine.begin() as connection:
+            for statement in statements:
+                connection.execute(statement)
+        with engine.connect() as connection:
+            record = CommitRecord.decode(
+                connection.scalar(text("SELECT last(commit_extra_info) FROM lake.snapshots()"))
+            )
+            found = connection.scalar(select(func.count()).select_from(table))
+        assert record is not None
+        mark = record.tables.get("main.counted")
+        said.append(mark and mark.row_count)
+        assert said[-1] in (found, None)
+    assert said == [1, 2, 2, None, 5, 3]
