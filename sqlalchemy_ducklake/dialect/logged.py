@@ -28,15 +28,18 @@ def counted(stage: str, step: Step) -> _Steps:
     return [(f"{count}{less}", replace(step, role=Role.COUNTS, name="", less=""))]
 
 
-def appended(log: str, stage: str, columns: Sequence[str], step: Step) -> _Steps:
-    """Log new rows, numbered on from those that the transaction made before."""
+def appended(log: str, rows: str, columns: Sequence[str], step: Step) -> tuple[str, Step]:
+    """Log the rows of a query, numbered on from those that the transaction made before."""
     last = f"(SELECT max(greatest({_ROW}, {FIRST_OWN_ROW - 1})) FROM {log})"
     number = f"coalesce({last}, {FIRST_OWN_ROW - 1}) + row_number() OVER ()"
     names = ", ".join(map(identifier, columns))
-    into = f"{log} ({names}, {_ROW}, {_SINCE}, {_GONE})"
-    rows = f"SELECT {names}, {number}, {MARKED}, false FROM {stage}"
-    mark = Step(Role.COUNT, LOGGED, step.when, step.unless)
-    return [(f"INSERT INTO {into} {rows}", mark), _dropped(stage)]
+    text = (
+        f"INSERT INTO {log} ({names}, {_ROW}, {_SINCE}, {_GONE}) "
+        f"SELECT {names}, {number}, {MARKED}, false FROM ({rows}) AS rows"
+    )
+    name = step.name if step.role is Role.COUNT else LOGGED
+    # What is lowered does not matter, only that it is there.
+    return text, replace(step, role=Role.COUNT, name=name, less=LOGGED)
 
 
 def versions_logged(log: str, stage: str, step: Step, *, gone: bool) -> _Steps:

@@ -10,13 +10,13 @@ the lake it logs what the rows become.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import Delete, Insert, Table, Update, exc, select, table
-from sqlalchemy.sql.elements import ColumnClause, ColumnElement
+from sqlalchemy import Delete, Insert, Table, Update, case, exc, or_, select, table
+from sqlalchemy.sql.elements import ColumnClause, ColumnElement, False_
 
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
 from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
@@ -31,6 +31,7 @@ from sqlalchemy_ducklake.merge.steps import (
     ChangeRows,
     PlannedStep,
     RemoveRows,
+    constant,
 )
 from sqlalchemy_ducklake.scope.log import log_name, next_name, overlay_name
 from sqlalchemy_ducklake.scope.unit import Staging
@@ -72,6 +73,7 @@ class StagingCompiler(DuckLakeCompiler):
     _target: Any = None
     _overlay: OverlayPreparer
     _in_text = False
+    _types_only = False
     _tables: dict[TableName, None]
     _assigned: frozenset[str] = frozenset()
     _hides = False
@@ -128,6 +130,14 @@ class StagingCompiler(DuckLakeCompiler):
         self._target = target
         self._tables[self._overlay.table_name(target)] = None
 
+    def visit_ducklake_make_stage(self, step: Any, **kw: Any) -> str:
+        """CREATE OR REPLACE TEMP TABLE <stage> AS <rows>; for types alone ask the log."""
+        self._types_only = isinstance(getattr(step.rows, "whereclause", None), False_)
+        try:
+            return str(super().visit_ducklake_make_stage(step, **kw))
+        finally:
+            self._types_only = False
+
     def visit_cte(self, cte: Any, *args: Any, **kw: Any) -> str | None:
         """Leave statements with common table expressions alone."""
         del cte, args, kw
@@ -162,7 +172,11 @@ class StagingCompiler(DuckLakeCompiler):
         if linter:
             linter.froms[table] = table.name
         self._tables[self._overlay.table_name(table)] = None
-        return self._overlay.format_table(table)
+        return self._seen(table)
+
+    def _seen(self, owner: Any) -> str:
+        """Quote what stands for a table: the view, or what has the same types."""
+        return self._log if self._types_only else self._overlay.format_table(owner)
 
     def visit_column(
         self,
@@ -182,7 +196,7 @@ class StagingCompiler(DuckLakeCompiler):
         if any(each is not None and each.target == owner for each in elsewhere):
             return super().visit_column(column, add_to_result_map, include_table, *args, **kw)
         name = super().visit_column(column, add_to_result_map, False, *args, **kw)
-        return f"{self._overlay.format_table(owner)}.{name}"
+        return f"{self._seen(owner)}.{name}"
 
     def _refuse_literal(self, column: ColumnClause[Any]) -> None:
         """Let our own words and numbers pass; other text may hold a query."""
@@ -240,37 +254,46 @@ class StagingCompiler(DuckLakeCompiler):
     def _looked_at(
         self, stage: str, statement: _Write, step: Step
     ) -> Iterator[tuple[str, Step]]:
-        """Stage what the rows become, and refuse NULL where there may be none."""
+        """Stage what rows that are there become, and refuse NULL where there may be none."""
         run = Step(when=step.when, unless=step.unless)
-        yield f"CREATE OR REPLACE TEMP TABLE {stage} AS {self._rows(statement)}", run
         if isinstance(statement, AppendRows):
-            names = list(statement.columns)
-        elif isinstance(statement, ChangeRows):
-            names = list(statement.values)
-        else:
+            rows = statement.rows.subquery("rows")
+            yield from self._no_nulls(dict(zip(statement.columns, rows.c, strict=True)), run)
             return
-        yield from self._no_nulls(names, run)
+        yield f"CREATE OR REPLACE TEMP TABLE {stage} AS {self._rows(statement)}", run
+        if isinstance(statement, ChangeRows):
+            key = primary_key_of(self._target)
+            names = dict.fromkeys((*(key.names if key else ()), *statement.values))
+            staged = table(next_name(self._writes_so_far), *map(_bare, names))
+            values = {name: staged.c[name] for name in names}
+            yield from self._no_nulls(values, run, given=statement.values)
 
-    def _no_nulls(self, names: Sequence[str], run: Step) -> Iterator[tuple[str, Step]]:
-        target = self._target
-        stage = table(next_name(self._writes_so_far), *map(_bare, names))
-        key = primary_key_of(target)
-        shown = [each for each in (key.names if key else names) if each in names] or names
-        for column in target.c:
-            if column.nullable or column.name not in names or column.primary_key:
-                continue
-            rows = select(*(stage.c[each] for each in shown)).where(
-                stage.c[column.name].is_(None)
-            )
-            error = partial(_null_value, target.name, column.name, tuple(shown))
-            planned = check(rows, error)
-            step = replace(planned.step, when=run.when, unless=run.unless)
-            yield from super().planned([replace(planned, step=step)])
+    def _no_nulls(
+        self, values: Mapping[str, Any], run: Step, given: Collection[str] = ()
+    ) -> Iterator[tuple[str, Step]]:
+        """Refuse NULL in columns that are NOT NULL, of those ``given`` or else all."""
+        target, key = self._target, primary_key_of(self._target)
+        checked = [
+            each.name
+            for each in target.c
+            if not each.nullable and each.name in (given or values)
+        ]
+        if not given:
+            # The key of a new row was looked at before.
+            checked = [each for each in checked if key is None or each not in key.names]
+        if not checked:
+            return
+        shown = [each for each in (key.names if key else values) if each in values]
+        nulls = [values[each].is_(None) for each in checked]
+        named = [(null, constant(str(number))) for number, null in enumerate(nulls)]
+        rows = select(case(*named), *(values[each] for each in shown)).where(or_(*nulls))
+        error = partial(_null_value, target.name, tuple(checked), tuple(shown))
+        planned = check(rows, error)
+        step = replace(planned.step, when=run.when, unless=run.unless)
+        yield from super().planned([replace(planned, step=step)])
 
-    def _rows(self, statement: _Write) -> str:
+    def _rows(self, statement: ChangeRows | RemoveRows) -> str:
         """SELECT what the rows become: of rows that are there, with their identity."""
-        if isinstance(statement, AppendRows):
-            return self.expression(statement.rows)
         view = self.preparer.format_table(statement.table)
         self._hides = True
         source = getattr(statement, "source", None)
@@ -293,10 +316,10 @@ class StagingCompiler(DuckLakeCompiler):
     def _written(self, stage: str, statement: _Write, step: Step) -> list[tuple[str, Step]]:
         """Log what is staged, and count it as the step counts what it writes."""
         if isinstance(statement, AppendRows):
-            logged = appended(self._log, stage, statement.columns, step)
-        else:
-            gone = isinstance(statement, RemoveRows)
-            logged = versions_logged(self._log, stage, step, gone=gone)
+            rows = self.expression(statement.rows)
+            return [appended(self._log, rows, statement.columns, step)]
+        gone = isinstance(statement, RemoveRows)
+        logged = versions_logged(self._log, stage, step, gone=gone)
         return [*counted(stage, step), *logged]
 
     @property
@@ -357,6 +380,10 @@ def _bare(name: str) -> ColumnClause[Any]:
 
 
 def _null_value(
-    table_name: str, column: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
+    table_name: str,
+    checked: tuple[str, ...],
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[Any, ...]],
 ) -> Exception:
-    return NullValue(table_name, column, columns, tuple(rows))
+    column = checked[int(rows[0][0])]
+    return NullValue(table_name, column, columns, tuple(row[1:] for row in rows))

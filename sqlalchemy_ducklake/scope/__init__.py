@@ -10,6 +10,7 @@ as one snapshot, in a short transaction of its own.
 - ``composition.py``  what is left of several changes to one row
 - ``savepoints.py``   marks in the log, by name, nested and shadowed
 - ``log.py``          the log of one table, and the views that read through it
+- ``copies.py``       small tables are read once
 - ``reading.py``      a query of the user, led through those views
 - ``writing.py``      the log of one table, written into the lake
 - ``unit.py``         the scope of one transaction

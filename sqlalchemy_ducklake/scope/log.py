@@ -64,16 +64,17 @@ def opened(log: str) -> str:
 class Log:
     """The log of one table, and what is known of it in this transaction.
 
-    ``key`` are the columns of its primary key.  ``keeps`` tells that there is a log at all
-    and not only a view, ``hides`` that rows of the lake may be in it, ``dirty`` that any
-    may; ``assigned`` are the columns that rows of the lake may have other values in, and
-    ``moved`` says that those of the key are among them.
+    ``key`` are the columns of its primary key, ``copied`` says that the table was copied.
+    ``keeps`` tells that there is a log at all and not only a view, ``hides`` that rows of
+    the lake may be in it, ``dirty`` that any may; ``assigned`` are the columns that rows of
+    the lake may have other values in, and ``moved`` says that the key's are among them.
     """
 
     lake: str
     table: TableName
     columns: Sequence[LakeColumn]
     key: Sequence[str] = ()
+    copied: bool = False
     keeps: bool = False
     hides: bool = False
     dirty: bool = False
@@ -108,13 +109,25 @@ class Log:
         columns += [f"{identifier(GONE)} BOOLEAN"]
         return f"CREATE TEMP TABLE {self.name} ({', '.join(columns)})"
 
+    def copy(self) -> str:
+        """CREATE the copy of the table, with its row ids."""
+        return f"CREATE TEMP TABLE {self._copy} AS SELECT *, rowid AS rowid FROM {self.target}"
+
+    def drop_copy(self) -> str:
+        """DROP the copy."""
+        return f"DROP TABLE IF EXISTS {self._copy}"
+
+    @property
+    def _copy(self) -> str:
+        return identifier(own_name(f"copy {self.table[0]}.{self.table[1]}"))
+
     def views(self) -> Iterator[str]:
         """CREATE the views; again once they show something else."""
         names = ", ".join(identifier(each.name) for each in self.columns)
-        base = f"FROM {self.target} AS base{self._hiding()}"
+        base = f"FROM {self._copy if self.copied else self.target} AS base{self._hiding()}"
         rows = f"{opened(self.name)} AND NOT {identifier(GONE)}"
         own = f" UNION ALL SELECT {names}, {identifier(ROW)} FROM {self.name} WHERE {rows}"
-        overlay = f"SELECT {names}, rowid AS rowid {base}{own if self.keeps else ''}"
+        overlay = f"SELECT {names}, base.rowid AS rowid {base}{own if self.keeps else ''}"
         yield f"CREATE OR REPLACE TEMP VIEW {self.overlay} AS {overlay}"
         if self.keeps:
             shown = f"SELECT {names} {base} UNION ALL SELECT {names} FROM {self.name}"
@@ -136,6 +149,7 @@ class Log:
         yield f"DROP VIEW IF EXISTS {self.overlay}"
         yield f"DROP VIEW IF EXISTS {identifier(self.shown)}"
         yield f"DROP TABLE IF EXISTS {self.name}"
+        yield self.drop_copy()
 
     def _hiding(self) -> str:
         if not self.hides:

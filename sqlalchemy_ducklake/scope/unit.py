@@ -16,6 +16,7 @@ from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.lake.changes import TableName
 from sqlalchemy_ducklake.lake.marks import table_label
 from sqlalchemy_ducklake.scope.conflicts import refuse_changed
+from sqlalchemy_ducklake.scope.copies import is_small
 from sqlalchemy_ducklake.scope.log import MARK, LakeColumn, Log, log_name
 from sqlalchemy_ducklake.scope.options import WriteScope
 from sqlalchemy_ducklake.scope.reading import Place, led
@@ -79,6 +80,7 @@ class Scope:
         if self._busy:
             return
         self.savepoints.lose("a statement was run that writes into the lake itself")
+        self._forget_copies()
         if not self.waits:
             return
         self._connection.work.direct = True
@@ -210,6 +212,9 @@ class Scope:
         hides = log.hides or (is_target and staging.hides)
         if name in self._logs and (keeps, hides) == (log.keeps, log.hides):
             return True
+        if name not in self._logs and self._is_small(table):
+            self._run(log.copy())
+            log.copied = True
         if keeps and not log.keeps:
             self._run(log.make())
             log.key = staging.key
@@ -219,6 +224,18 @@ class Scope:
         self._logs[name] = log
         self._led.clear()
         return True
+
+    def _is_small(self, table: TableName) -> bool:
+        duck, config = self._connection.reading()
+        return not self._connection.work.direct and is_small(duck, config, table)
+
+    def _forget_copies(self) -> None:
+        """Read the lake itself, because the transaction is about to change it."""
+        for log in self._logs.values():
+            if log.copied:
+                log.copied = False
+                for text in (*log.views(), log.drop_copy()):
+                    self._run(text)
 
     def _described(self, table: TableName) -> Log:
         log = Log(self._place.lake, table, ())

@@ -1,0 +1,31 @@
+"""Small tables, copied for as long as a transaction changes them row by row.
+
+Each look at a table of the lake costs milliseconds, however small it is (measured), and a
+statement that changes a row looks several times.  What the transaction reads does not
+change, so a small table is read once.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from sqlalchemy_ducklake.lake.attach import metadata_table
+from sqlalchemy_ducklake.lake.changes import TableName, pinned_snapshot, table_id
+from sqlalchemy_ducklake.lake.config import LakeConfig
+
+#: A table with more rows, or more bytes in its files, is read where it is.
+MOST_ROWS, MOST_BYTES = 20_000, 4 * 1024 * 1024
+
+_STATISTICS = """FROM query_table($1) SELECT record_count, file_size_bytes
+    WHERE table_id = $2"""
+
+
+def is_small(duck: duckdb.DuckDBPyConnection, config: LakeConfig, table: TableName) -> bool:
+    """Tell whether a table is small enough to be copied; deleted rows count as rows."""
+    number = table_id(duck, config, table, pinned_snapshot(duck, config))
+    if number is None:
+        return False  # it was made by this transaction
+    statistics = metadata_table(config, "ducklake_table_stats")
+    row = duck.execute(_STATISTICS, [statistics, number]).fetchone()
+    rows, size = row or (0, 0)
+    return (rows or 0) <= MOST_ROWS and (size or 0) <= MOST_BYTES
