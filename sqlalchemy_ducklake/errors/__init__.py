@@ -75,13 +75,19 @@ from sqlalchemy_ducklake.errors.tree import (
     UnknownColumns,
     ValueRefused,
 )
-from sqlalchemy_ducklake.errors.writing import BatchRefused, FileRefused, NullsRefused
+from sqlalchemy_ducklake.errors.writing import (
+    BatchRefused,
+    ChangesLost,
+    FileRefused,
+    NullsRefused,
+)
 
 __all__ = [
     "AmbiguousKeys",
     "BatchRefused",
     "CardinalityViolation",
     "CatalogTooOld",
+    "ChangesLost",
     "CheckViolation",
     "Classification",
     "ClosedError",

@@ -79,3 +79,25 @@ class NullsRefused(duckdb.IntegrityError):
             f"NULL in {', '.join(map(repr, self.columns))} of table {self.table!r}, which "
             "must have a value in every row; none of these rows was taken"
         )
+
+
+class ChangesLost(duckdb.OperationalError):
+    """Changes that a merge had collected are not there any more when it is to commit.
+
+    A rollback of the connection takes them away; ``expected`` and ``found`` count them.
+    """
+
+    sqlstate = "25000"
+
+    def __init__(self, table: str, expected: int, found: int) -> None:
+        super().__init__(table, expected, found)
+        self.table = table
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        return (
+            f"{self.expected} changes of {self.table!r} were collected, but {self.found} are "
+            "there: the transaction in which they were staged was rolled back. Nothing was "
+            "written; begin the merge again"
+        )

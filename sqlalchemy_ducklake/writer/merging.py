@@ -22,16 +22,19 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    delete,
     exc,
+    func,
     insert,
     inspect,
+    select,
 )
 from sqlalchemy.orm import Session
 
 from sqlalchemy_ducklake.constructs.merge import ANY_BASE, merge
 from sqlalchemy_ducklake.dialect.execution import merge_result
 from sqlalchemy_ducklake.driver.expected import refuse_change
-from sqlalchemy_ducklake.errors import ClosedError
+from sqlalchemy_ducklake.errors import ChangesLost, ClosedError
 from sqlalchemy_ducklake.lake.changes import pinned_snapshot
 from sqlalchemy_ducklake.merge.result import MergeResult
 from sqlalchemy_ducklake.snapshots.asking import core_connection, driver_connection, name_of
@@ -135,10 +138,18 @@ class Merging:
         """Stage changes; the last one to a key counts.
 
         Rows are copied, so the caller may use an object again.  Raises ArgumentError for
-        a change with unknown, missing or excess columns; what was staged before stays
-        staged, and the caller should abort.
+        a change with unknown, missing or excess columns.  Whatever is raised, nothing of
+        this call stays staged, and what was staged before does.
         """
         self._check_open()
+        before = self._staged
+        try:
+            self._write(changes)
+        except BaseException:
+            self._forget_since(before)
+            raise
+
+    def _write(self, changes: Iterable[Change]) -> None:
         batch: list[dict[str, Any]] = []
         for change in changes:
             batch.append(self._row(change, self._staged + len(batch)))
@@ -146,6 +157,14 @@ class Merging:
                 self._flush(batch)
                 batch = []
         self._flush(batch)
+
+    def _forget_since(self, place: int) -> None:
+        if self._staged > place:
+            # In a transaction that is lost nothing can be done, nor is there need to.
+            with contextlib.suppress(exc.SQLAlchemyError):
+                gone = self._stage.c[self._place] >= place
+                self._connection.execute(delete(self._stage).where(gone))
+        self._staged = place
 
     def upsert(self, row: Mapping[str, Any]) -> None:
         """Stage one row to store."""
@@ -166,6 +185,7 @@ class Merging:
         """
         self._check_open()
         try:
+            self._check_stage()
             assigned = self._assigned if self._patches else None
             own = [self._kind, self._place, *([assigned] if assigned else [])]
             names = [*own, *(each.name for each in self.target.c)]
@@ -211,6 +231,16 @@ class Merging:
     def _check_open(self) -> None:
         if not self._open:
             raise ClosedError("merge")
+
+    def _check_stage(self) -> None:
+        """Make sure that what was staged is there: a rollback meanwhile took it away."""
+        try:
+            count = select(func.count()).select_from(self._stage)
+            found = self._connection.scalar(count) or 0
+        except exc.ProgrammingError as error:
+            raise ChangesLost(str(self.target), self._staged, 0) from error
+        if found != self._staged:
+            raise ChangesLost(str(self.target), self._staged, found)
 
     @property
     def _options_now(self) -> dict[str, Any]:

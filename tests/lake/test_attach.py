@@ -255,7 +255,7 @@ def test_an_old_catalog_asks_for_a_migration(sqlite_lake: LakeConfig) -> None:
         fetch(sqlite_lake, "SELECT 1")
 
 
-def test_settings_reach_the_engine(any_lake: LakeConfig) -> None:
+def test_s78_settings_reach_the_engine(any_lake: LakeConfig) -> None:
     settings = {
         "TimeZone": "Europe/Berlin",
         "threads": "1",

@@ -173,7 +173,7 @@ def test_a_subquery_may_ask_the_changed_table(lake: Engine, table: Table) -> Non
         assert connection.execute(statement).all() == [(5,)]
 
 
-def test_a_key_may_move_but_not_onto_another(lake: Engine) -> None:
+def test_s10_a_key_may_move_but_not_onto_another(lake: Engine) -> None:
     move = update(t).where(t.c.id == bindparam("old")).values(id=bindparam("new"))
     with lake.begin() as connection:
         assert connection.execute(update(t).values(id=t.c.id + 1)).rowcount == 5

@@ -97,7 +97,10 @@ def refused(engine: Engine, statement: Any, given: Any = None) -> Any:
         with pytest.raises(exc.IntegrityError) as caught:
             connection.execute(statement, given)
         assert connection.scalar(select(func.count()).where(houses.c.id == 77)) == 1
-        left = "SELECT table_name FROM duckdb_tables() WHERE temporary AND table_name[:4] <> '_log'"
+        left = (
+            "SELECT table_name FROM duckdb_tables() "
+            "WHERE temporary AND table_name[:4] <> '_log'"
+        )
         assert connection.execute(text(left)).all() == []
         connection.execute(delete(houses).where(houses.c.id == 77))
     assert [rows(engine, table) for table in (houses, people, visits)] == before

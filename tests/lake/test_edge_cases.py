@@ -71,7 +71,7 @@ def rows(engine: Engine, table: Table) -> list[Any]:
         return list(map(tuple, connection.execute(select(table).order_by(*table.c))))
 
 
-def test_edge_01_a_key_that_goes_up_down_and_back_in_one_merge_is_unchanged(
+def test_s12_edge_01_a_key_that_goes_up_down_and_back_in_one_merge_is_unchanged(
     lake: Engine, snapshots: Snapshots
 ) -> None:
     run(lake, upsert(one, [{"id": 1, "v": 1}]))
@@ -92,7 +92,7 @@ def test_edge_02_deleting_from_a_table_that_was_never_written_is_nothing(
     assert snapshots() == before
 
 
-def test_edge_03_a_column_left_out_and_one_that_is_null_are_the_same(
+def test_s7_edge_03_a_column_left_out_and_one_that_is_null_are_the_same(
     lake: Engine, snapshots: Snapshots
 ) -> None:
     key = {"b": "x", "a": "y"}
@@ -102,7 +102,7 @@ def test_edge_03_a_column_left_out_and_one_that_is_null_are_the_same(
     assert snapshots() == before
 
 
-def test_edge_04_composite_keys_with_text_that_looks_like_a_delimiter(lake: Engine) -> None:
+def test_s29_edge_04_composite_keys_with_text_that_looks_like_a_delimiter(lake: Engine) -> None:
     keys = [("a|b", "c"), ("a", "b|c"), ("a,b", ""), ("a", ",b"), ("", "a|b|c"), ("'", '"')]
     given = [{"b": b, "a": a, "v": n} for n, (b, a) in enumerate(keys)]
     assert run(lake, upsert(t, given)) == MergeResult(inserted=6)
@@ -110,7 +110,7 @@ def test_edge_04_composite_keys_with_text_that_looks_like_a_delimiter(lake: Engi
     assert run(lake, delete_keys(t, [{"b": b, "a": a} for b, a in keys[:3]])).deleted == 3
 
 
-def test_edge_05_a_later_call_touches_the_first_row_again_and_deletes_the_last(
+def test_s11_s13_edge_05_a_later_call_touches_the_first_row_again_and_deletes_the_last(
     lake: Engine,
 ) -> None:
     with lake.begin() as connection, begin_merge(connection, one) as merging:
@@ -122,7 +122,7 @@ def test_edge_05_a_later_call_touches_the_first_row_again_and_deletes_the_last(
     assert stored == [(0, -1), *((n, n) for n in range(1, 1000))]
 
 
-def test_edge_06_of_two_writers_on_an_absent_base_one_wins(lake: Engine) -> None:
+def test_s4_edge_06_of_two_writers_on_an_absent_base_one_wins(lake: Engine) -> None:
     with lake.connect() as first, lake.connect() as second:
         for connection in (first, second):
             expecting = {"expected_base": None}
@@ -140,7 +140,7 @@ def test_edge_06_of_two_writers_on_an_absent_base_one_wins(lake: Engine) -> None
     assert rows(lake, one) == [(1, 1)]
 
 
-def test_edge_07_two_spellings_of_one_path_are_one_lake(tmp_path: Path) -> None:
+def test_s58_edge_07_two_spellings_of_one_path_are_one_lake(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     plain = tmp_path / "x.ducklake"
     around = tmp_path / "a" / ".." / "x.ducklake"
@@ -155,7 +155,7 @@ def test_edge_07_two_spellings_of_one_path_are_one_lake(tmp_path: Path) -> None:
     second.dispose()
 
 
-def test_edge_11_an_insert_that_fails_after_the_delete_restores_everything(
+def test_s18_edge_11_an_insert_that_fails_after_the_delete_restores_everything(
     lake: Engine, snapshots: Snapshots
 ) -> None:
     run(lake, upsert(one, [{"id": 1, "v": 1}, {"id": 2, "v": 2}]))
@@ -177,7 +177,7 @@ def test_edge_11_an_insert_that_fails_after_the_delete_restores_everything(
     assert (snapshots(), before + 1) == (changed, changed)
 
 
-def test_edge_17_a_column_may_be_called_like_one_of_ours_or_the_engines(
+def test_s11_edge_17_a_column_may_be_called_like_one_of_ours_or_the_engines(
     engine: Engine,
 ) -> None:
     names = ["kind", "sequence", "excluded", "source", "seq", "rank", "first", "effect"]
@@ -230,7 +230,7 @@ def test_edge_19_the_message_of_a_commit_that_changes_nothing_leaves_no_trace(
         assert connection.scalar(query) == 0
 
 
-def test_edge_20_a_decimal_is_stored_to_its_last_digit_or_refused(lake: Engine) -> None:
+def test_s76_edge_20_a_decimal_is_stored_to_its_last_digit_or_refused(lake: Engine) -> None:
     limit = Decimal("9" * 29 + "." + "9" * 9)
     key = {"b": "x", "a": "y", "v": None}
     assert run(lake, upsert(t, [{**key, "d": limit}])) == MergeResult(inserted=1)

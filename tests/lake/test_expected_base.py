@@ -39,7 +39,7 @@ def write(lake: Callable[[], driver.Connection], statement: str) -> int:
     return found
 
 
-def test_a_table_that_was_never_written_is_expected_by_none(
+def test_s4_a_table_that_was_never_written_is_expected_by_none(
     lake: Callable[[], driver.Connection],
 ) -> None:
     connection = lake()
@@ -58,7 +58,7 @@ def test_a_table_that_was_never_written_is_expected_by_none(
     )
 
 
-def test_only_changes_of_the_table_itself_count(
+def test_s5_only_changes_of_the_table_itself_count(
     lake: Callable[[], driver.Connection],
 ) -> None:
     base = write(lake, "INSERT INTO t SELECT range FROM range(100)")
@@ -93,7 +93,7 @@ def test_a_base_from_the_future_is_refused(lake: Callable[[], driver.Connection]
         lake().require_base(T, 999)
 
 
-def test_statements_take_the_base_as_an_option(engine: Engine) -> None:
+def test_s56_statements_take_the_base_as_an_option(engine: Engine) -> None:
     table = Table("t", MetaData(), Column("id", Integer, primary_key=True))
     table.create(engine)
     with engine.connect() as connection:

@@ -268,13 +268,15 @@ def test_columns_whose_names_look_like_ours_or_differ_in_case_of_parameters(
     assert rows(engine, odd)[0] == (1, *["0"] * 6)
 
 
-def test_nothing_of_a_script_stays_behind(lake: Engine) -> None:
+def test_s20_nothing_of_a_script_stays_behind(lake: Engine) -> None:
     with lake.begin() as connection:
         connection.execute(insert(people), [{"name": "a"}, {"name": "b"}])
         with pytest.raises(exc.IntegrityError):
             connection.execute(insert(people).returning(people.c.id), {"id": 1})
         left = connection.execute(
-            text("SELECT table_name FROM duckdb_tables() WHERE temporary AND table_name[:4] <> '_log'")
+            text(
+                "SELECT table_name FROM duckdb_tables() WHERE temporary AND table_name[:4] <> '_log'"
+            )
         ).all()
         assert left == []
         views = "SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal"

@@ -167,7 +167,7 @@ def test_threads_open_and_close_one_lake_over_and_over(any_lake: LakeConfig) -> 
         list(pool.map(churn, range(6)))
 
 
-def test_two_spellings_of_one_file_share_an_instance(tmp_path: Path) -> None:
+def test_s58_two_spellings_of_one_file_share_an_instance(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     first = open_session(LakeConfig(DuckDBCatalog(f"{tmp_path}/x.lake")))
     second = open_session(LakeConfig(DuckDBCatalog(f"{tmp_path}/a/../x.lake")))
@@ -212,7 +212,7 @@ def test_an_open_duckdb_file_refuses_another_data_path(
     session.close()
 
 
-def test_a_file_that_failed_to_open_can_be_opened_with_other_options(
+def test_s77_a_file_that_failed_to_open_can_be_opened_with_other_options(
     duckdb_lake: LakeConfig,
 ) -> None:
     open_session(duckdb_lake).close()

@@ -42,7 +42,9 @@ DESCRIBED = {
 }
 
 
-def test_a_layout_is_made_with_its_table_and_reflected_on_every_catalog(any_url: URL) -> None:
+def test_s73_a_layout_is_made_with_its_table_and_reflected_on_every_catalog(
+    any_url: URL,
+) -> None:
     engine = create_engine(any_url)
     metadata = sa.MetaData()
     laid_out(metadata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -31,6 +31,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from sqlalchemy_ducklake import (
     MergeResult,
+    Upsert,
+    begin_merge,
     delete_keys,
     errors,
     merge,
@@ -156,7 +158,7 @@ SOURCES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_kind_of_source_can_be_merged(lake: Engine, source: str) -> None:
+def test_s25_every_kind_of_source_can_be_merged(lake: Engine, source: str) -> None:
     with lake.begin() as connection:
         connection.execute(news.delete().where(news.c.n.is_(None) | (news.c.n == 3)))
     statement = merge(t).using(SOURCES[source](), on=["id"])
@@ -237,7 +239,7 @@ def test_keys_are_kept_by_every_arm(lake: Engine) -> None:
     assert everything(lake, codes) == [("x", 1, "c2"), ("x", 2, "c1")]
 
 
-def test_the_last_change_to_a_key_counts_by_its_sequence(lake: Engine) -> None:
+def test_s12_the_last_change_to_a_key_counts_by_its_sequence(lake: Engine) -> None:
     feed = pa.table(
         {
             "id": [2, 2, 300, 3, 7, 7],
@@ -293,7 +295,53 @@ def test_keys_are_deleted_once_and_missing_ones_do_not_matter(lake: Engine) -> N
     assert [row[0] for row in everything(lake)] == [0, 2, 3]
 
 
-def test_a_patch_says_what_it_assigns(lake: Engine) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "result"),
+    [
+        (["upsert", "delete"], MergeResult()),
+        (["delete"], MergeResult()),
+        (["delete", "upsert"], MergeResult(inserted=1)),
+        (["upsert", "delete", "upsert", "delete"], MergeResult()),
+    ],
+)
+def test_s12_of_a_key_that_is_not_there_the_last_change_counts(
+    lake: Engine, snapshots: Snapshots, kinds: list[str], result: MergeResult
+) -> None:
+    before = snapshots()
+    feed = [{"id": 50, "name": "x", "n": 1, "kind": kind} for kind in kinds]
+    assert run(lake, merge(t).changes(feed, kind="kind")) == result
+    assert snapshots() == before + bool(result.written)
+
+
+def test_s19_a_batch_is_read_once_and_the_target_once(lake: Engine) -> None:
+    """One pass makes one change of each key; one join says what becomes of it."""
+    source = pa.table({"id": [1, 1, 2], "name": ["a", "b", "c"], "n": [1, 2, 3]})
+    seen: list[str] = []
+    with lake.begin() as connection:
+        connection.execute(upsert(t, source))  # the key is proved from here on
+        driver: Any = connection.connection.driver_connection
+        send = driver.send
+        driver.send = lambda step, *rest: seen.append(step.query) or send(step, *rest)
+        connection.execute(upsert(t, source.set_column(2, "n", pa.array([7, 8, 9]))))
+        del driver.send
+    read_batch = [text for text in seen if "_data0_" in text]
+    read_target = [text for text in seen if "FROM t JOIN" in text or "JOIN t " in text]
+    assert (len(read_batch), len(read_target)) == (1, 1)
+
+
+def test_s24_a_slow_source_leaves_the_connection_to_others(lake: Engine) -> None:
+    def reading() -> Iterator[Upsert]:
+        for number in range(2500):
+            if number % 1000 == 999:
+                assert connection.scalar(select(func.count()).select_from(t)) == 5
+            yield Upsert({"id": 1000 + number, "name": "x"})
+
+    with lake.begin() as connection, begin_merge(connection, t) as merging:
+        merging.write(reading())
+    assert merging.result == MergeResult(inserted=2500)
+
+
+def test_s6_a_patch_says_what_it_assigns(lake: Engine) -> None:
     row = {"id": 1, "name": "new", "n": 5, "kind": "patch"}
     feed = merge(t).changes
     with lake.connect() as connection:

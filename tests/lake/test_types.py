@@ -136,7 +136,7 @@ def test_one_value_comes_back_as_it_went(engine: Engine, kind: Any, values: list
 
 
 @cases(ROUND_TRIPS)
-def test_many_values_come_back_as_they_went(
+def test_s75_many_values_come_back_as_they_went(
     engine: Engine, kind: Any, values: list[Any]
 ) -> None:
     table = table_of(kind)
@@ -224,7 +224,7 @@ def test_well_known_text_is_cast_to_geometry(engine: Engine) -> None:
 @pytest.mark.parametrize(
     "value", [Decimal("1.005"), Decimal("100000000"), Decimal("NaN"), 1e30], ids=repr
 )
-def test_a_decimal_that_would_change_is_refused(engine: Engine, value: Any) -> None:
+def test_s76_a_decimal_that_would_change_is_refused(engine: Engine, value: Any) -> None:
     table = table_of(types.Numeric(10, 2))
     table.create(engine)
     rows = [{"n": 1, "v": value}, {"n": 2, "v": value}]

@@ -74,7 +74,7 @@ def adding() -> Any:
     return statement.on_conflict_do_update(set_={"n": stock.c.n + statement.excluded.n})
 
 
-def test_new_changed_and_unchanged_rows_are_told_apart(lake: Engine) -> None:
+def test_s14_s16_new_changed_and_unchanged_rows_are_told_apart(lake: Engine) -> None:
     given = [*first[:1], {"id": 2, "name": "B", "n": 2}, {"id": 3, "name": "c", "n": None}]
     result = upsert(lake, replacing(), given)
     assert result == MergeResult(inserted=1, updated=1, unchanged=1)
@@ -92,7 +92,7 @@ def test_a_batch_that_changes_nothing_makes_no_snapshot(
     assert snapshots() == before
 
 
-def test_an_update_keeps_its_row_id_and_pairs_images_in_the_change_feed(
+def test_s17_an_update_keeps_its_row_id_and_pairs_images_in_the_change_feed(
     lake: Engine, snapshots: Snapshots
 ) -> None:
     row_ids = text("SELECT id, rowid FROM stock ORDER BY id")
@@ -122,7 +122,7 @@ def test_of_a_key_that_comes_twice_the_last_row_counts_at_the_place_of_the_first
         assert connection.scalars(order).all() == ["last", "x"]
 
 
-def test_up_down_and_back_is_no_change(lake: Engine, snapshots: Snapshots) -> None:
+def test_s12_up_down_and_back_is_no_change(lake: Engine, snapshots: Snapshots) -> None:
     before = snapshots()
     given = [{"id": 1, "name": "a", "n": n} for n in (2, 3, 1)]
     assert upsert(lake, replacing(), given) == MergeResult(unchanged=1)

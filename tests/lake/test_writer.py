@@ -75,7 +75,7 @@ def temporary_tables(engine: Engine) -> int:
         return connection.scalar(query) or 0
 
 
-def test_changes_that_come_in_pieces_are_one_merge_and_one_snapshot(
+def test_s11_s13_s22_changes_that_come_in_pieces_are_one_merge_and_one_snapshot(
     lake: Engine, snapshots: Snapshots
 ) -> None:
     before = snapshots()
@@ -93,7 +93,7 @@ def test_changes_that_come_in_pieces_are_one_merge_and_one_snapshot(
     assert order[-1] == "last"
 
 
-def test_a_caller_may_use_its_row_again(lake: Engine) -> None:
+def test_s23_a_caller_may_use_its_row_again(lake: Engine) -> None:
     def reusing() -> Iterator[Upsert]:
         row = {"id": 0, "name": ""}
         for number in range(5):
@@ -117,7 +117,7 @@ def test_a_caller_may_use_its_row_again(lake: Engine) -> None:
         (Patch({"id": 1, "nope": 1}), "nope"),
     ],
 )
-def test_a_change_with_columns_missing_or_too_many_is_refused(
+def test_s7_s8_s9_a_change_with_columns_missing_or_too_many_is_refused(
     lake: Engine, snapshots: Snapshots, change: Any, says: str
 ) -> None:
     before = snapshots()
@@ -127,7 +127,7 @@ def test_a_change_with_columns_missing_or_too_many_is_refused(
     assert (rows(lake, t), snapshots(), temporary_tables(lake)) == ([], before, 0)
 
 
-def test_a_source_that_breaks_leaves_nothing(lake: Engine, snapshots: Snapshots) -> None:
+def test_s20_a_source_that_breaks_leaves_nothing(lake: Engine, snapshots: Snapshots) -> None:
     def breaking() -> Iterator[Upsert]:
         yield from (Upsert({"id": n, "name": "x"}) for n in range(1500))
         raise OSError("the source is gone")
@@ -139,7 +139,7 @@ def test_a_source_that_breaks_leaves_nothing(lake: Engine, snapshots: Snapshots)
     assert (rows(lake, t), snapshots(), temporary_tables(lake)) == ([], before, 0)
 
 
-def test_a_merge_is_closed_after_commit_and_abort_may_be_repeated(lake: Engine) -> None:
+def test_s26_a_merge_is_closed_after_commit_and_abort_may_be_repeated(lake: Engine) -> None:
     with lake.begin() as connection:
         merging = begin_merge(connection, t)
         merging.upsert({"id": 1, "name": "a"})
@@ -156,6 +156,34 @@ def test_a_merge_is_closed_after_commit_and_abort_may_be_repeated(lake: Engine) 
         failing.abort()
     assert temporary_tables(lake) == 0
     assert rows(lake, t) == [(1, "a", None)]
+
+
+def test_s27_a_call_that_fails_stages_nothing_and_the_merge_goes_on(lake: Engine) -> None:
+    bad: list[Any] = [{"id": 9}, "no change"]
+    with lake.begin() as connection, begin_merge(connection, t) as merging:
+        merging.upsert({"id": -1, "name": "before"})
+        for last in bad:
+            rows_and_one = [*(Upsert({"id": n, "name": "x"}) for n in range(1500)), last]
+            with pytest.raises(exc.ArgumentError):
+                merging.write(rows_and_one)
+        merging.upsert({"id": -2, "name": "after"})
+    assert merging.result == MergeResult(inserted=2)
+    assert [row[0] for row in rows(lake, t)] == [-1, -2]
+
+
+def test_s21_changes_that_a_rollback_took_away_are_missed(
+    lake: Engine, snapshots: Snapshots
+) -> None:
+    before = snapshots()
+    with lake.connect() as connection:
+        merging = begin_merge(connection, t)
+        merging.upsert({"id": 1, "name": "a"})
+        connection.rollback()
+        with pytest.raises(errors.ChangesLost) as caught:
+            merging.commit()
+        assert (caught.value.table, caught.value.expected, caught.value.found) == ("t", 1, 0)
+        connection.commit()
+    assert (rows(lake, t), snapshots()) == ([], before)
 
 
 def test_without_a_key_there_is_nothing_to_merge_on(lake: Engine) -> None:
@@ -175,7 +203,9 @@ def test_a_mapped_class_is_a_table_too(engine: Engine) -> None:
         assert connection.scalars(select(Thing.name).order_by(Thing.id)).all() == ["a", "b"]
 
 
-def test_append_adds_rows_and_keeps_keys(lake: Engine, snapshots: Snapshots) -> None:
+def test_s51_s53_s54_append_adds_rows_and_keeps_keys(
+    lake: Engine, snapshots: Snapshots
+) -> None:
     with lake.begin() as connection:
         source = pa.table({"a": [1, 1], "b": ["x", "x"]})
         assert write_table(connection, heap, source).inserted == 2
@@ -192,7 +222,7 @@ def test_append_adds_rows_and_keeps_keys(lake: Engine, snapshots: Snapshots) -> 
 
 
 @pytest.mark.parametrize("make", [lambda table: table, lambda table: table.to_reader()])
-def test_replace_compares_rows_and_how_often_they_come(
+def test_s49_s50_s52_replace_compares_rows_and_how_often_they_come(
     lake: Engine, snapshots: Snapshots, make: Callable[[Any], Any]
 ) -> None:
     def replace(a: list[int | None], b: list[str | None] | None = None) -> MergeResult:

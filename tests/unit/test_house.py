@@ -22,6 +22,9 @@ OWNERS = {
     "dialect/evolving.py",
     "dialect/ddl.py",
     "dialect/changes.py",
+    "dialect/logged.py",
+    "dialect/staging.py",
+    "scope/log.py",
 }
 OWNED = ("ATTACH ", "DETACH ", "ALTER ", "CREATE ", "COMMENT ON ", "DROP ")
 

@@ -34,22 +34,22 @@ def test_a_key_is_read_back_as_it_was_written(key: PrimaryKey) -> None:
     assert key_of(*((column, tags.get(column)) for column in ("a", "b", "c"))) == key
 
 
-def test_the_order_of_a_key_is_its_own_and_not_that_of_the_columns() -> None:
+def test_s35_the_order_of_a_key_is_its_own_and_not_that_of_the_columns() -> None:
     assert key_of(("a", f"{TAG}1"), ("b", f"{TAG}0")) == PrimaryKey(("b", "a"))
 
 
-def test_without_tags_there_is_no_key() -> None:
+def test_s44_without_tags_there_is_no_key() -> None:
     assert key_of(("a", None), ("b", "an ordinary comment"), ("c", "")) is None
 
 
-def test_the_tag_of_the_other_writer_is_read() -> None:
+def test_s36_the_tag_of_the_other_writer_is_read() -> None:
     found = key_of(("a", "sixb:primary-key:v1:1"), ("b", "sixb:primary-key:v1:0"))
     assert found == PrimaryKey(("b", "a"))
 
 
 @pytest.mark.parametrize("comment", [None, "", "plain", "two\nlines", "ends in a newline\n"])
 @pytest.mark.parametrize("tag", [None, f"{TAG}0", f"{TAG}0:pk_t"])
-def test_a_comment_and_its_tag_come_apart_as_they_went_together(
+def test_s45_a_comment_and_its_tag_come_apart_as_they_went_together(
     comment: str | None, tag: str | None
 ) -> None:
     assert keys.split_comment(keys.join_comment(comment, tag)) == (comment, tag)
@@ -64,7 +64,7 @@ def test_a_comment_and_its_tag_come_apart_as_they_went_together(
         "sixb:primary-key:v1:0",
     ],
 )
-def test_a_comment_that_would_read_as_a_tag_is_refused(comment: str) -> None:
+def test_s47_a_comment_that_would_read_as_a_tag_is_refused(comment: str) -> None:
     with pytest.raises(ReservedComment) as caught:
         keys.join_comment(comment, None)
     assert caught.value.comment == comment
@@ -79,7 +79,7 @@ def test_the_reserved_words_inside_a_line_are_no_tag() -> None:
     "ordinal", ["01", "+1", "-1", "1 ", " 1", "", "1.0", "0x0", "9999999999", "0\n"]
 )
 @pytest.mark.parametrize("start", [TAG, "sixb:primary-key:v1:"])
-def test_an_ordinal_is_a_canonical_number(start: str, ordinal: str) -> None:
+def test_s38_an_ordinal_is_a_canonical_number(start: str, ordinal: str) -> None:
     error = malformed(ColumnComment("id", f"{start}{ordinal}", nullable=False))
     assert (error.table, error.column, error.value) == ("flights", "id", f"{start}{ordinal}")
 
@@ -101,14 +101,14 @@ def test_an_ordinal_is_a_canonical_number(start: str, ordinal: str) -> None:
         f"{TAG}0\nmore",
     ],
 )
-def test_a_tag_of_another_version_or_form_is_an_error(tag: str) -> None:
+def test_s37_a_tag_of_another_version_or_form_is_an_error(tag: str) -> None:
     error = malformed(ColumnComment("id", tag, nullable=False))
     assert repr(tag) in str(error)
     assert "'flights'" in str(error)
     assert "'id'" in str(error)
 
 
-def test_an_ordinal_that_comes_twice_is_an_error() -> None:
+def test_s40_an_ordinal_that_comes_twice_is_an_error() -> None:
     error = malformed(
         ColumnComment("a", f"{TAG}0", nullable=False),
         ColumnComment("b", f"{TAG}0", nullable=False),
@@ -117,17 +117,17 @@ def test_an_ordinal_that_comes_twice_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("ordinals", [(1,), (0, 2), (1, 2)])
-def test_a_gap_in_the_ordinals_is_an_error(ordinals: tuple[int, ...]) -> None:
+def test_s41_a_gap_in_the_ordinals_is_an_error(ordinals: tuple[int, ...]) -> None:
     columns = [ColumnComment(f"c{n}", f"{TAG}{n}", nullable=False) for n in ordinals]
     assert "no column of the key has the ordinal" in malformed(*columns).reason
 
 
-def test_a_nullable_key_column_is_an_error() -> None:
+def test_s42_a_nullable_key_column_is_an_error() -> None:
     error = malformed(ColumnComment("id", f"{TAG}0", nullable=True))
     assert "NOT NULL" in error.reason
 
 
-def test_a_key_inside_a_column_is_an_error() -> None:
+def test_s39_a_key_inside_a_column_is_an_error() -> None:
     error = malformed(ColumnComment("point.x", f"{TAG}0", nullable=False, nested=True))
     assert error.column == "point.x"
 

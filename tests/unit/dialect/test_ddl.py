@@ -168,7 +168,7 @@ def test_a_temporary_table_has_the_constraints_of_the_engine() -> None:
     ],
     ids=repr,
 )
-def test_a_key_of_a_type_without_exact_equality_is_refused(kind: Any, reason: str) -> None:
+def test_s43_a_key_of_a_type_without_exact_equality_is_refused(kind: Any, reason: str) -> None:
     with pytest.raises(exc.CompileError, match=f"in table 't', column 'k'.*{reason}"):
         created(Column("k", kind, primary_key=True))
 
@@ -191,7 +191,7 @@ def test_a_key_of_a_type_without_exact_equality_is_refused(kind: Any, reason: st
     ],
     ids=repr,
 )
-def test_a_key_of_an_exact_type_is_taken(kind: Any) -> None:
+def test_s43_a_key_of_an_exact_type_is_taken(kind: Any) -> None:
     assert "NOT NULL" in created(Column("k", kind, primary_key=True))
 
 
