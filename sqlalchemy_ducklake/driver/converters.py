@@ -36,6 +36,11 @@ _LAST_MICROSECOND = (_LAST_DAY + 1) * _MICROSECONDS_OF_DAY - 1
 # The infinities, whose count is the widest, aside; and no sum with them overflows.
 _NANOSECONDS = (-(2**63) + 1000, 2**63 - 1000)
 
+# From so many values on it is faster to cast an array than to ask for each value.
+_SEVERAL = 16
+
+_LONG = pa.int64()
+
 # How many microseconds a unit has.
 _LONGER = {"s": 1_000_000, "ms": 1000, "us": 1}
 
@@ -44,10 +49,8 @@ _UTC_NAMES = {"UTC", "Etc/UTC"}
 
 def converter(kind: Any, engine: Convert) -> Convert:
     """Give the converter for an Arrow type; ``engine`` is DuckDB's own."""
-    for applies, build in _BUILDERS:
-        if applies(kind):
-            return build(kind, engine)
-    return engine
+    build = _BUILDERS.get(kind.id)
+    return engine if build is None else build(kind, engine)
 
 
 def _past_nulls(convert: Convert) -> Convert:
@@ -87,8 +90,16 @@ def _listed(array: Any) -> list[Any]:
     return values
 
 
+def _extension(kind: Any, engine: Convert) -> Convert:
+    for applies, build in _EXTENSIONS:
+        if applies(kind):
+            return build(kind, engine)
+    return engine
+
+
 def _boolean(_kind: Any, _engine: Convert) -> Convert:
-    return lambda array: _listed(array.storage.cast(pa.bool_()))
+    stored = _past_nulls(lambda array: list(array.to_numpy().view(bool).tolist()))
+    return lambda array: _listed(array) if len(array) < _SEVERAL else stored(array.storage)
 
 
 def _json(_kind: Any, _engine: Convert) -> Convert:
@@ -110,17 +121,32 @@ def _huge(kind: Any, _engine: Convert) -> Convert:
 
 def _decimal(_kind: Any, _engine: Convert) -> Convert:
     # Arrow writes every digit that the scale has, so the exponent comes along.
-    return _past_nulls(lambda array: list(map(Decimal, _listed(array.cast(pa.string())))))
+    several = _past_nulls(lambda array: list(map(Decimal, _listed(array.cast(pa.string())))))
+    return lambda array: _listed(array) if len(array) < _SEVERAL else several(array)
+
+
+def _few(convert: Convert, engine: Convert) -> Convert:
+    """Let Arrow itself convert few values, and the engine what no Python value can hold."""
+
+    def convert_all(array: Any) -> list[Any]:
+        if len(array) >= _SEVERAL:
+            return convert(array)
+        try:
+            return _listed(array)
+        except (OverflowError, ValueError):
+            return engine(array)
+
+    return convert_all
 
 
 def _date(_kind: Any, engine: Convert) -> Convert:
     def convert(array: Any) -> list[Any]:
-        days = array.cast(pa.int32()).to_numpy()
+        days = array.view(pa.int32()).to_numpy()
         if _outside(days, _FIRST_DAY, _LAST_DAY):
             return engine(array)
         return list(days.astype("datetime64[D]").tolist())
 
-    return _past_nulls(convert)
+    return _few(_past_nulls(convert), engine)
 
 
 def _time(kind: Any, engine: Convert) -> Convert:
@@ -130,17 +156,23 @@ def _time(kind: Any, engine: Convert) -> Convert:
             return engine(array)
         return list(map(dt.datetime.time, moments.view("datetime64[us]").tolist()))
 
-    return _past_nulls(convert)
+    several = _past_nulls(convert)
+    return several if kind.unit == "ns" else _few(several, engine)
 
 
 def _timestamp(kind: Any, engine: Convert) -> Convert:
+    if kind.tz is not None:
+        return _zoned(kind, engine)
+
     def convert(array: Any) -> list[Any]:
         moments = _microseconds(array, kind.unit, _FIRST_MICROSECOND, _LAST_MICROSECOND)
         if moments is None:
             return engine(array)
         return list(moments.view("datetime64[us]").tolist())
 
-    return _past_nulls(convert)
+    several = _past_nulls(convert)
+    # Arrow wants pandas for nanoseconds.
+    return several if kind.unit == "ns" else _few(several, engine)
 
 
 def _zoned(kind: Any, engine: Convert) -> Convert:
@@ -159,7 +191,17 @@ def _zoned(kind: Any, engine: Convert) -> Convert:
         since = map(epoch.__add__, moments.view("timedelta64[us]").tolist())
         return list(since if zone is dt.UTC else map(zone.fromutc, since))
 
-    return _past_nulls(convert)
+    def convert_few(array: Any) -> list[Any]:
+        counts = array.view(_LONG).to_pylist()
+        if counts and (min(counts) < first or max(counts) > last):
+            return engine(array)
+        since = [epoch + dt.timedelta(microseconds=each) for each in counts]
+        return list(since if zone is dt.UTC else map(zone.fromutc, since))
+
+    few, several = _past_nulls(convert_few), _past_nulls(convert)
+    if kind.unit != "us":
+        return several
+    return lambda array: few(array) if len(array) < _SEVERAL else several(array)
 
 
 def _zone(name: str) -> dt.tzinfo | None:
@@ -173,7 +215,7 @@ def _zone(name: str) -> dt.tzinfo | None:
 
 def _microseconds(array: Any, unit: str, first: int, last: int) -> Any:
     """Count in microseconds; None if one is not from ``first`` to ``last``."""
-    counts = array.cast(pa.int64()).to_numpy()
+    counts = array.view(_LONG).to_numpy()
     if unit == "ns":
         # Towards zero, as DuckDB does it.
         micros = (counts + (counts < 0) * 999) // 1000
@@ -248,43 +290,42 @@ def _map(kind: Any, engine: Convert) -> Convert:
     return _beside_nulls(convert)
 
 
-def _enum(_kind: Any, _engine: Convert) -> Convert:
+def _enum(kind: Any, engine: Convert) -> Convert:
+    if not pa.types.is_string(kind.value_type):
+        return engine
     return lambda array: _listed(array.dictionary_decode())
-
-
-def _is(*kinds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda kind: any(applies(kind) for applies in kinds)
-
-
-def _is_zoned(kind: Any) -> bool:
-    return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
-
-
-def _is_enum(kind: Any) -> bool:
-    return bool(pa.types.is_dictionary(kind)) and bool(pa.types.is_string(kind.value_type))
 
 
 def _is_huge(kind: Any) -> bool:
     return isinstance(kind, pa.OpaqueType) and kind.type_name in ("hugeint", "uhugeint")
 
 
-_types = pa.types
-_BUILDERS: Sequence[tuple[Callable[[Any], bool], Callable[[Any, Convert], Convert]]] = (
-    (_is(_types.is_integer, _types.is_floating, _types.is_null), _as_it_is),
-    (_is(_types.is_string, _types.is_large_string, _types.is_string_view), _as_it_is),
-    (_is(_types.is_binary, _types.is_large_binary, _types.is_binary_view), _as_it_is),
-    (_types.is_decimal, _decimal),
-    (_is_zoned, _zoned),
-    (_types.is_timestamp, _timestamp),
-    (_types.is_date32, _date),
-    (_types.is_time64, _time),
+_Builder = Callable[[Any, Convert], Convert]
+_EXTENSIONS: Sequence[tuple[Callable[[Any], bool], _Builder]] = (
     (lambda kind: isinstance(kind, pa.Bool8Type), _boolean),
     (lambda kind: isinstance(kind, pa.JsonType), _json),
     (lambda kind: isinstance(kind, pa.UuidType), _uuid),
     (_is_huge, _huge),
-    (_is_enum, _enum),
-    (_is(_types.is_list, _types.is_large_list), _list),
-    (_types.is_fixed_size_list, _fixed_list),
-    (_types.is_struct, _struct),
-    (_types.is_map, _map),
 )
+
+_EXACT = (
+    pa.null(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(),
+    pa.uint32(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.string(),
+    pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view(),
+)  # fmt: skip
+# An example of each kind; those of one kind share its number.
+_BUILDERS: dict[int, _Builder] = {
+    **{kind.id: _as_it_is for kind in _EXACT},
+    pa.decimal128(1).id: _decimal,
+    pa.decimal256(1).id: _decimal,
+    pa.timestamp("us").id: _timestamp,
+    pa.date32().id: _date,
+    pa.time64("us").id: _time,
+    pa.dictionary(pa.int8(), pa.string()).id: _enum,
+    pa.list_(pa.null()).id: _list,
+    pa.large_list(pa.null()).id: _list,
+    pa.list_(pa.null(), 1).id: _fixed_list,
+    pa.struct([]).id: _struct,
+    pa.map_(pa.int8(), pa.null()).id: _map,
+    pa.bool8().id: _extension,
+}

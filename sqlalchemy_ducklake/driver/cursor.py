@@ -350,14 +350,20 @@ class Cursor:
 
     def _take(self, statement: duckdb.Statement) -> None:
         """Turn what the engine answered into a result, or a row count."""
+        if statement.type in READING:
+            self._stream()
+            return
         duck = self.connection.duck
         description = duck.description
         expected = statement.expected_result_type
         if _CHANGED in expected and [column[0] for column in description] == ["Count"]:
             self.rowcount = affected_rows(duck)
         elif _ROWS in expected and not _only_tells_success(statement, description):
-            self._result = self.connection.stream()
-            self.description = description
+            self._stream()
+
+    def _stream(self) -> None:
+        self._result = self.connection.stream()
+        self.description = self._result.description
 
     def _control(self, query: str) -> None:
         """Let BEGIN, COMMIT and ROLLBACK as text go through the connection's own state."""

@@ -35,7 +35,7 @@ class Result:
 
     def __init__(self, duck: duckdb.DuckDBPyConnection) -> None:
         self.description: list[Column] = duck.description
-        self._source: Source | None = source(duck)
+        self._source: Source | None = source(duck, self.description)
         self._buffer: Sequence[Row] = ()
         self._next = 0
         self._ahead = _FEWEST

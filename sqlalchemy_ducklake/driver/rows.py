@@ -40,10 +40,11 @@ class Source(Protocol):
         """Give what is left as Arrow, beginning with the last ``unread`` rows taken."""
 
 
-def source(duck: duckdb.DuckDBPyConnection) -> Source:
+def source(duck: duckdb.DuckDBPyConnection, description: Sequence[Column]) -> Source:
     """Give the rows that the last statement of a connection answers."""
-    if any(any(name in kind for name in _LOST) for kind in map(_kind, duck.description)):
-        return EngineRows(duck, duck.description)
+    kinds = " ".join(map(_kind, description))
+    if any(name in kinds for name in _LOST):
+        return EngineRows(duck, description)
     return ArrowRows(duck)
 
 

@@ -101,6 +101,9 @@ def stored_once(connection: driver.Connection, expression: str) -> str:
 @example(values=ENDS)
 @example(values=[None, None])
 @example(values=[1721, None, -86400000001, 10**15 + 1])
+# Many values are made of columns, few one by one.
+@example(values=[1721, None, -86400000001, 10**15 + 1] * 5)
+@example(values=[1721, -86400000001, 10**15 + 1] * 6)
 def test_rows_are_those_of_the_engine(
     reading: driver.Connection, expression: str, zone: str, values: list[int | None]
 ) -> None:
