@@ -99,7 +99,7 @@ def refused(engine: Engine, statement: Any, given: Any = None) -> Any:
         assert connection.scalar(select(func.count()).where(houses.c.id == 77)) == 1
         left = (
             "SELECT table_name FROM duckdb_tables() "
-            "WHERE temporary AND table_name[:4] <> '_log'"
+            "WHERE temporary AND NOT starts_with(table_name, '_log')"
         )
         assert connection.execute(text(left)).all() == []
         connection.execute(delete(houses).where(houses.c.id == 77))
