@@ -5,6 +5,7 @@ pytest_plugins = [
     "fixtures.lakes",
     "fixtures.migrations",
     "fixtures.properties",
+    "fixtures.scoped",
     "fixtures.scopes",
     "fixtures.stores",
 ]

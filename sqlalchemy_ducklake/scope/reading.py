@@ -57,6 +57,7 @@ class Tree:
     place: Place
     shown: Mapping[TableName, str]
     tables: list[tuple[TableName, Node]] = field(default_factory=list)
+    dated: list[tuple[TableName, Node]] = field(default_factory=list)
     plain: bool = True
 
     def __post_init__(self) -> None:
@@ -67,9 +68,12 @@ class Tree:
         if node.get("type") == "BASE_TABLE" and "table_name" in node:
             names = node["catalog_name"], node["schema_name"], node["table_name"]
             table = self.place.resolved(*names)
-            self.plain = self.plain and not node.get("at_clause")
             if table is not None and table in self.shown:
-                self.tables.append((table, node))
+                # Another snapshot is as it was.
+                found = self.dated if node.get("at_clause") else self.tables
+                found.append((table, node))
+            elif node.get("at_clause"):
+                self.plain = False  # the engine cannot tell what is read there (1.5.5)
         elif node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() == "rowid":
             self.plain = False
         elif node.get("type") == "SHOW_REF":
@@ -85,7 +89,7 @@ class Tree:
         for table, node in self.tables:
             node["alias"] = node["alias"] or node["table_name"]
             node["catalog_name"], node["schema_name"] = "temp", "main"
-            node["table_name"] = views[table]
+            node["table_name"], node["at_clause"] = views[table], None
         for node in _nodes(self.root):
             if node.get("class") == "COLUMN_REF":
                 node["column_names"] = _stripped(node["column_names"], strip)
@@ -135,6 +139,7 @@ def _reads_unseen(
     The engine says what it reads in the end; logs stand for what the text itself names.
     """
     tree = Tree(json.loads(serialized), place, shown)
+    tree.tables += tree.dated
     tree.lead(logs)
     for node in _nodes(tree.root):
         if node.get("class") == "PARAMETER":
