@@ -80,7 +80,7 @@ class Report:
 
     def _lines(self) -> Iterator[tuple[str, ...]]:
         for name, timing in self.times.items():
-            seconds = (f"{timing.wall:.3f}", f"{timing.cpu:.3f}")
+            seconds = (f"{timing.wall:.4f}", f"{timing.cpu:.4f}")
             wall, cpu = timing.wall / self.floor.wall, timing.cpu / self.floor.cpu
             yield name, *seconds, f"{wall:.2f}", f"{cpu:.2f}"
 
