@@ -96,7 +96,7 @@ def test_creation_in_a_transaction_is_undone_by_its_rollback(engine: Engine) -> 
     assert inspect(engine).has_table("accounts")
 
 
-def test_s46_a_creation_that_fails_at_its_end_leaves_nothing(engine: Engine) -> None:
+def test_s46_edge_14_a_creation_that_fails_at_its_end_leaves_nothing(engine: Engine) -> None:
     broken = accounts()
     create = str(schema.CreateTable(broken).compile(engine))
     with engine.connect() as connection, pytest.raises(exc.DBAPIError):

@@ -1,8 +1,7 @@
 """Edge cases of keyed writes, by their numbers in the list of behaviours.
 
-Numbers that are not here stand where they belong: 8, 9 and 15 in test_writer.py, 10 in
-test_trusted_keys.py, 12 to 14 in test_keys.py, test_reflection.py and test_create_table.py,
-18 in test_marks.py; 21 to 35 are about files and layout, 36 to 40 about the write scope.
+Numbers that are not here stand where they belong: 8, 9 and 15 in test_writer.py, 10 and 16
+in test_trusted_keys.py, 12 in test_keys.py, 14 in test_create_table.py, 18 in test_marks.py; 21 to 35 are about files and layout, 36 to 40 about the write scope.
 """
 
 from __future__ import annotations
@@ -21,11 +20,13 @@ from sqlalchemy import (
     Integer,
     MetaData,
     Numeric,
+    PrimaryKeyConstraint,
     String,
     Table,
     create_engine,
     exc,
     insert,
+    inspect,
     select,
     text,
 )
@@ -153,6 +154,30 @@ def test_s58_edge_07_two_spellings_of_one_path_are_one_lake(tmp_path: Path) -> N
     assert rows(second, one) == [(1, 1)]
     first.dispose()
     second.dispose()
+
+
+def test_s35_edge_13_the_order_of_a_key_survives_reopening_the_lake(
+    engine: Engine, lake: Engine
+) -> None:
+    backwards = Table(
+        "backwards",
+        MetaData(),
+        Column("a", String),
+        Column("b", String),
+        Column("v", Integer),
+        PrimaryKeyConstraint("b", "a"),
+    )
+    backwards.create(engine)
+    run(lake, upsert(backwards, [{"b": "x", "a": "y", "v": 1}]))
+    lake.dispose()
+    with engine.connect() as connection:
+        key = inspect(connection).get_pk_constraint("backwards")
+        assert key["constrained_columns"] == ["b", "a"]
+        again = Table("backwards", MetaData(), autoload_with=connection)
+        assert [each.name for each in again.primary_key] == ["b", "a"]
+        assert [each.name for each in again.c][:2] == ["a", "b"]
+        merged = connection.execute(upsert(again, [{"b": "x", "a": "y", "v": 2}]))
+        assert merge_result(merged) == MergeResult(updated=1)
 
 
 def test_s18_edge_11_an_insert_that_fails_after_the_delete_restores_everything(

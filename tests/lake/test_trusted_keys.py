@@ -149,7 +149,7 @@ WRITES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize("number", range(len(WRITES)))
-def test_s32_a_duplicate_of_a_foreign_writer_is_refused_and_nothing_is_left(
+def test_s32_edge_10_a_duplicate_of_a_foreign_writer_is_refused_and_nothing_is_left(
     lake: Engine, snapshots: Snapshots, number: int
 ) -> None:
     raw(lake, "INSERT INTO t VALUES (1, 'x', 7)")
@@ -310,7 +310,7 @@ def test_the_schema_of_a_mark_is_the_real_one(lake: Engine) -> None:
         assert connection.execute(select(t)).all() == [(1, "x", 1)]
 
 
-def test_s28_keyed_writes_say_how_many_rows_there_are_now(engine: Engine) -> None:
+def test_s28_s57_edge_16_keyed_writes_say_how_many_rows_there_are_now(engine: Engine) -> None:
     """Counted once, then known from each to the next; S57: a foreign append says nothing."""
     table = Table(
         "counted",

@@ -93,7 +93,7 @@ def test_s11_s13_s22_changes_that_come_in_pieces_are_one_merge_and_one_snapshot(
     assert order[-1] == "last"
 
 
-def test_s23_a_caller_may_use_its_row_again(lake: Engine) -> None:
+def test_s23_edge_08_a_caller_may_use_its_row_again(lake: Engine) -> None:
     def reusing() -> Iterator[Upsert]:
         row = {"id": 0, "name": ""}
         for number in range(5):
@@ -139,7 +139,9 @@ def test_s20_a_source_that_breaks_leaves_nothing(lake: Engine, snapshots: Snapsh
     assert (rows(lake, t), snapshots(), temporary_tables(lake)) == ([], before, 0)
 
 
-def test_s26_a_merge_is_closed_after_commit_and_abort_may_be_repeated(lake: Engine) -> None:
+def test_s26_edge_09_a_merge_is_closed_after_commit_and_abort_may_be_repeated(
+    lake: Engine,
+) -> None:
     with lake.begin() as connection:
         merging = begin_merge(connection, t)
         merging.upsert({"id": 1, "name": "a"})
@@ -222,7 +224,7 @@ def test_s51_s53_s54_append_adds_rows_and_keeps_keys(
 
 
 @pytest.mark.parametrize("make", [lambda table: table, lambda table: table.to_reader()])
-def test_s49_s50_s52_replace_compares_rows_and_how_often_they_come(
+def test_s49_s50_s52_edge_15_replace_compares_rows_and_how_often_they_come(
     lake: Engine, snapshots: Snapshots, make: Callable[[Any], Any]
 ) -> None:
     def replace(a: list[int | None], b: list[str | None] | None = None) -> MergeResult:

@@ -79,7 +79,7 @@ def test_the_reserved_words_inside_a_line_are_no_tag() -> None:
     "ordinal", ["01", "+1", "-1", "1 ", " 1", "", "1.0", "0x0", "9999999999", "0\n"]
 )
 @pytest.mark.parametrize("start", [TAG, "sixb:primary-key:v1:"])
-def test_s38_an_ordinal_is_a_canonical_number(start: str, ordinal: str) -> None:
+def test_s38_edge_12_an_ordinal_is_a_canonical_number(start: str, ordinal: str) -> None:
     error = malformed(ColumnComment("id", f"{start}{ordinal}", nullable=False))
     assert (error.table, error.column, error.value) == ("flights", "id", f"{start}{ordinal}")
 
@@ -101,14 +101,14 @@ def test_s38_an_ordinal_is_a_canonical_number(start: str, ordinal: str) -> None:
         f"{TAG}0\nmore",
     ],
 )
-def test_s37_a_tag_of_another_version_or_form_is_an_error(tag: str) -> None:
+def test_s37_edge_12_a_tag_of_another_version_or_form_is_an_error(tag: str) -> None:
     error = malformed(ColumnComment("id", tag, nullable=False))
     assert repr(tag) in str(error)
     assert "'flights'" in str(error)
     assert "'id'" in str(error)
 
 
-def test_s40_an_ordinal_that_comes_twice_is_an_error() -> None:
+def test_s40_edge_12_an_ordinal_that_comes_twice_is_an_error() -> None:
     error = malformed(
         ColumnComment("a", f"{TAG}0", nullable=False),
         ColumnComment("b", f"{TAG}0", nullable=False),
@@ -117,17 +117,17 @@ def test_s40_an_ordinal_that_comes_twice_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("ordinals", [(1,), (0, 2), (1, 2)])
-def test_s41_a_gap_in_the_ordinals_is_an_error(ordinals: tuple[int, ...]) -> None:
+def test_s41_edge_12_a_gap_in_the_ordinals_is_an_error(ordinals: tuple[int, ...]) -> None:
     columns = [ColumnComment(f"c{n}", f"{TAG}{n}", nullable=False) for n in ordinals]
     assert "no column of the key has the ordinal" in malformed(*columns).reason
 
 
-def test_s42_a_nullable_key_column_is_an_error() -> None:
+def test_s42_edge_12_a_nullable_key_column_is_an_error() -> None:
     error = malformed(ColumnComment("id", f"{TAG}0", nullable=True))
     assert "NOT NULL" in error.reason
 
 
-def test_s39_a_key_inside_a_column_is_an_error() -> None:
+def test_s39_edge_12_a_key_inside_a_column_is_an_error() -> None:
     error = malformed(ColumnComment("point.x", f"{TAG}0", nullable=False, nested=True))
     assert error.column == "point.x"
 

@@ -42,7 +42,7 @@ def test_without_a_commit_id_nothing_is_believed(own: Any) -> None:
 
 
 @pytest.mark.parametrize("key", [3, "a", [], ["a", "a"], ["a", ""], ["a", 1], [" "], None])
-def test_s33_a_malformed_key_is_left_out_alone(key: Any) -> None:
+def test_s33_edge_18_a_malformed_key_is_left_out_alone(key: Any) -> None:
     tables = {"t": {"mode": "upsert", "validated_key": key, "row_count": 3, "else": 1}}
     text = json.dumps({NAMESPACE: {"commit_id": "x", "tables": tables}})
     record = CommitRecord.decode(text)
@@ -51,7 +51,7 @@ def test_s33_a_malformed_key_is_left_out_alone(key: Any) -> None:
 
 
 @pytest.mark.parametrize("count", [True, -1, 1.5, "3", None])
-def test_s33_a_malformed_row_count_is_left_out_alone(count: Any) -> None:
+def test_s33_edge_18_a_malformed_row_count_is_left_out_alone(count: Any) -> None:
     tables = {"t": {"mode": 5, "validated_key": ["a"], "row_count": count}}
     text = json.dumps({NAMESPACE: {"commit_id": "x", "tables": tables}})
     record = CommitRecord.decode(text)
