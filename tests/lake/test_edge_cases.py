@@ -1,7 +1,8 @@
 """Edge cases of keyed writes, by their numbers in the list of behaviours.
 
 Numbers that are not here stand where they belong: 8, 9 and 15 in test_writer.py, 10 and 16
-in test_trusted_keys.py, 12 in test_keys.py, 14 in test_create_table.py, 18 in test_marks.py; 21 to 35 are about files and layout, 36 to 40 about the write scope.
+in test_trusted_keys.py, 12 in test_keys.py, 14 in test_create_table.py, 18 in
+test_marks.py; 21 to 35 are about files and layout, 36 to 40 about the write scope.
 """
 
 from __future__ import annotations
