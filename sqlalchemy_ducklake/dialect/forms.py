@@ -97,6 +97,10 @@ class FormsCompiler(SQLCompiler):
         self._result_columns = []
         return text
 
+    def visit_try_cast(self, cast: Any, **kw: Any) -> str:
+        """TRY_CAST(<expression> AS <type>), which is NULL where a CAST would fail."""
+        return f"TRY_{self.visit_cast(cast, **kw)}"
+
     def visit_tablesample(self, tablesample: Any, asfrom: bool = False, **kw: Any) -> str:
         """<table> AS <alias> TABLESAMPLE <method>(<n>% or ROWS) [REPEATABLE (<seed>)].
 

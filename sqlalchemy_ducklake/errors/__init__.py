@@ -31,6 +31,7 @@ from sqlalchemy_ducklake.errors.constraints import (
     AmbiguousKeys,
     CheckViolation,
     ForeignKeyViolation,
+    NumbersExhausted,
     RowReferenced,
 )
 from sqlalchemy_ducklake.errors.history import (
@@ -113,6 +114,7 @@ __all__ = [
     "NullKey",
     "NullValue",
     "NullsRefused",
+    "NumbersExhausted",
     "OptionError",
     "OutcomeUnknown",
     "ParameterError",

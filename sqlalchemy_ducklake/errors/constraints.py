@@ -119,3 +119,28 @@ class CheckViolation(duckdb.IntegrityError):
             f"{tuples(self.examples)} do not satisfy it; nothing was written. Correct the "
             "values"
         )
+
+
+class NumbersExhausted(duckdb.DataError):
+    """A key that counts up by itself has no number left.
+
+    ``table`` and ``column`` say which, ``found`` is the number that would have come next,
+    ``expected`` the type, or the last number that its Identity allows.  Found before anything
+    was written, so the transaction stays usable.
+    """
+
+    sqlstate = "2200H"
+
+    def __init__(self, table: str, column: str, expected: str, found: Any) -> None:
+        super().__init__(table, column, expected, found)
+        self.table = table
+        self.column = column
+        self.expected = expected
+        self.found = found
+
+    def __str__(self) -> str:
+        return (
+            f"column {self.column!r} of table {self.table!r} counts up by itself and has no "
+            f"number left: {self.found} does not fit {self.expected}; nothing was written. "
+            "Give the rows keys of your own, or widen the column (to BIGINT, say)"
+        )

@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Column, Identity, and_, func, select
+from sqlalchemy import Column, Identity, Numeric, and_, case, cast, func, select, try_cast
 from sqlalchemy.sql.selectable import FromClause, TableClause
 
 from sqlalchemy_ducklake.driver.script import Role, Step
-from sqlalchemy_ducklake.errors import GeneratedAlways
+from sqlalchemy_ducklake.errors import GeneratedAlways, NumbersExhausted
 from sqlalchemy_ducklake.merge.checks import Key, audit, check, no_null, unique
 from sqlalchemy_ducklake.merge.constraints import UNCONSTRAINED, Constraints
 from sqlalchemy_ducklake.merge.images import Images, born_in
 from sqlalchemy_ducklake.merge.staging import SEQUENCE
 from sqlalchemy_ducklake.merge.steps import AppendRows, ChangeRows, PlannedStep, constant
+
+# The count of the rows that no number was left for.
+_UNNUMBERED = "unnumbered"
+# Wider than any integer by more than one.
+_EXACT = Numeric(38, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +88,45 @@ def allocate(
 
     Two writers that allocate the same number cannot both commit: the script is guarded.
     """
-    staged, stored = stage.c[column.name], target.c[column.key]
+    staged = stage.c[column.name]
     identity = column.identity or Identity()
     if identity.always:
         said = select(staged).where(staged.is_not(None))
         yield check(said, partial(_generated_always, str(target), column.name))
     by = identity.increment or 1
-    start = identity.start if identity.start is not None else _first(identity, by)
-    last, outermost = (func.max, func.greatest) if by > 0 else (func.min, func.least)
-    highest = select(last(stored)).scalar_subquery() + constant(by)
-    given = select(last(staged)).scalar_subquery() + constant(by)
+    following = _following(column, target, stage)
     place = func.row_number().over(order_by=stage.c[SEQUENCE]) - constant(1)
-    number = outermost(highest, given, constant(start)) + place * constant(by)
     free = (
-        select(stage.c[SEQUENCE], number.label("number"))
+        select(stage.c[SEQUENCE], (following + place * constant(by)).label("number"))
         .where(staged.is_(None))
         .subquery("free")
     )
+    # What does not fit stays NULL: an overflow would end the transaction.
+    number = try_cast(free.c.number, column.type)
+    edge = identity.maxvalue if by > 0 else identity.minvalue
+    if edge is not None:
+        within = number <= constant(edge) if by > 0 else number >= constant(edge)
+        number = case((within, number))
     same_row = and_(stage.c[SEQUENCE] == free.c[SEQUENCE])
-    yield PlannedStep(ChangeRows(stage, {column.name: free.c.number}, free, same_row), Step())
+    yield PlannedStep(ChangeRows(stage, {column.name: number}, free, same_row), Step())
+    left = select(constant(_UNNUMBERED), func.count()).select_from(stage)
+    yield PlannedStep(left.where(staged.is_(None)), Step(Role.COUNTS))
+    allowed = str(column.type if edge is None else edge)
+    error = partial(_numbers_exhausted, str(target), column.name, allowed)
+    yield check(select(following.label("number")), error, when=_UNNUMBERED)
+
+
+def _following(column: Column[Any], target: FromClause, stage: TableClause) -> Any:
+    """Give the number after all that are taken, exactly, whether it fits the column or not."""
+    identity = column.identity or Identity()
+    by = identity.increment or 1
+    start = identity.start if identity.start is not None else _first(identity, by)
+    last, outermost = (func.max, func.greatest) if by > 0 else (func.min, func.least)
+    taken = [
+        cast(select(last(each)).scalar_subquery(), _EXACT) + constant(by)
+        for each in (target.c[column.key], stage.c[column.name])
+    ]
+    return outermost(*taken, constant(start), type_=_EXACT)
 
 
 def _first(identity: Identity, by: int) -> int:
@@ -111,3 +136,9 @@ def _first(identity: Identity, by: int) -> int:
 
 def _generated_always(table: str, column: str, rows: Sequence[tuple[Any, ...]]) -> Exception:
     return GeneratedAlways(table, column, rows[0][0])
+
+
+def _numbers_exhausted(
+    table: str, column: str, expected: str, rows: Sequence[tuple[Any, ...]]
+) -> Exception:
+    return NumbersExhausted(table, column, expected, int(rows[0][0]))

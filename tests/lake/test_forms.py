@@ -22,6 +22,7 @@ from sqlalchemy import (
     literal,
     select,
     text,
+    try_cast,
     union_all,
     update,
 )
@@ -208,6 +209,11 @@ def test_functions_of_lists_and_structs_are_called_by_name(connection: Connectio
     assert found == {"a": "a", "b c": 2}
     assert sorted(connection.scalar(select(more).where(p.sku == "a")) or []) == [2, 6]
     assert connection.scalar(select(func.list_contains(func.list(p.sku), "b"))) is True
+
+
+def test_a_cast_may_fail_to_null(connection: Connection) -> None:
+    casts = [try_cast(literal(each), Integer) for each in ("17", "seventeen")]
+    assert connection.execute(select(*casts)).one() == (17, None)
 
 
 def test_a_plan_is_explained(connection: Connection) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import (
+    BigInteger,
     Column,
     Computed,
     Engine,
@@ -13,16 +14,19 @@ from sqlalchemy import (
     Identity,
     Integer,
     MetaData,
+    SmallInteger,
     String,
     Table,
     bindparam,
     exc,
     inspect,
+    literal,
     select,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from sqlalchemy_ducklake import errors, insert, merge
+from sqlalchemy_ducklake.dialect import types
 
 metadata = MetaData()
 square = Table(
@@ -140,6 +144,42 @@ def test_an_identity_that_is_always_made_takes_no_value(engine: Engine) -> None:
     with pytest.raises(exc.ProgrammingError, match="takes no value, not 9") as caught:
         numbers(engine, Identity(always=True), {"id": 9, "v": 1})
     assert isinstance(caught.value.orig, errors.GeneratedAlways)
+
+
+@pytest.mark.parametrize(
+    ("kind", "identity", "last", "following", "expected"),
+    [
+        (Integer(), None, 2**31 - 1, 2**31, "INTEGER"),
+        (BigInteger(), None, 2**63 - 1, 2**63, "BIGINT"),
+        (types.UTINYINT(), None, 255, 256, "UTINYINT"),
+        (SmallInteger(), Identity(increment=-7), -(2**15), -(2**15) - 7, "SMALLINT"),
+        (Integer(), Identity(maxvalue=9), 9, 10, "9"),
+        (Integer(), Identity(increment=-1, minvalue=-3, start=3), -3, -4, "-3"),
+    ],
+)
+def test_numbers_that_are_used_up_are_told_before_anything_is_written(
+    engine: Engine, kind: Any, identity: Any, last: int, following: int, expected: str
+) -> None:
+    extra = [identity] if identity is not None else []
+    table = Table("full", MetaData(), Column("id", kind, *extra, primary_key=True))
+    table.append_column(Column("v", Integer))
+    table.create(engine)
+    roads: list[Any] = [
+        (insert(table), {"v": 1}),
+        (insert(table).returning(table.c.id), [{"v": 1}, {"v": 2}]),
+        (insert(table).from_select(["v"], select(literal(1))), None),
+        (insert(table).on_conflict_do_nothing(), [{"v": 1}, {"v": 2}]),
+    ]
+    with engine.begin() as connection:
+        connection.execute(insert(table), {"id": last, "v": 0})
+        for statement, values in roads:
+            with pytest.raises(exc.DataError) as caught:
+                connection.execute(statement, values)
+            error: Any = caught.value.orig
+            assert isinstance(error, errors.NumbersExhausted)
+            assert (error.table, error.column) == ("full", "id")
+            assert (error.found, error.expected) == (following, expected)
+        assert connection.execute(select(table)).all() == [(last, 0)]
 
 
 def test_a_table_that_returns_nothing_still_tells_its_last_number(engine: Engine) -> None:
