@@ -472,6 +472,12 @@ def test_statements_with_other_data_share_a_place_in_the_cache() -> None:
     assert key(upsert(t, one)).key == key(upsert(t, two)).key
     assert key(upsert(t, one)).key != key(upsert(t, one, unconditional=True)).key
     assert key(upsert(t, one)).key != key(upsert(t, pa.table({"id": [1]}))).key
+    assert key(upsert(t, one)).key == key(upsert(t, two, expected_base=7)).key
+    assert key(upsert(t, one)).key != key(patch(t, one)).key
+    assert key(delete_keys(t, [{"id": 1}])).key != key(patch(t, [{"id": 1}])).key
+    feed = pa.table({"id": [1], "k": ["patch"], "s": [["id"]]})
+    by_kind = merge(t).changes(feed, kind="k")
+    assert key(by_kind).key != key(merge(t).changes(feed, kind="k", assigned="s")).key
     arms = merge(t).using(one).when_matched_update()
     assert key(arms).key != key(merge(t).using(one).when_matched_delete()).key
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 import duckdb
 import pytest
 from sqlalchemy import (
+    ARRAY,
     Column,
     Date,
     Engine,
@@ -25,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from sqlalchemy_ducklake import driver, insert, merge
+from sqlalchemy_ducklake import driver, insert, merge, patch
 
 metadata = MetaData()
 t = Table(
@@ -38,7 +39,23 @@ t = Table(
     UniqueConstraint("name"),
 )
 news = Table("news", metadata, *(Column(each.name, each.type) for each in t.c))
+feed = Table(
+    "feed",
+    metadata,
+    Column("place", Integer),
+    Column("kind", String),
+    Column("sets", ARRAY(String)),
+    *(Column(each.name, each.type) for each in t.c),
+)
 DAY = dt.date(2024, 2, 29)
+CHANGES = [
+    (3, 5, "patch", ["name"], "later", 0),
+    (1, 5, "patch", ["name", "price"], "sooner", 50),
+    (2, 8, "upsert", None, "whole", 8),
+    (4, 8, "patch", ["price"], None, 80),
+    (5, 77, "patch", ["price"], None, 1),
+    (6, 1, "delete", None, None, None),
+]
 
 
 def statements() -> dict[str, Any]:
@@ -57,6 +74,9 @@ def statements() -> dict[str, Any]:
         ),
         "ignore": add.values(row).on_conflict_do_nothing(),
         "merge": combined.when_not_matched_by_source_delete(where=t.c.price > 100),
+        "changes": merge(t).changes(feed, kind="kind", sequence="place", assigned="sets"),
+        "replace": merge(t, unconditional=True, preserve_row_ids=False).changes(news),
+        "patch": patch(t, select(news.c.id, news.c.price)),
         "update a key": update(t).where(t.c.id == 1).values(id=7, day=DAY),
         "delete": delete(t).where(t.c.name == "a"),
     }
@@ -69,6 +89,10 @@ def fill(engine: Engine) -> None:
         connection.execute(insert(t), first)
         connection.execute(
             insert(news), [{**first[0], "name": "new"}, {**first[1], "id": 9, "name": "z"}]
+        )
+        names = ("place", "id", "kind", "sets", "name", "price")
+        connection.execute(
+            insert(feed), [dict(zip(names, each, strict=True)) for each in CHANGES]
         )
 
 
