@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import Column, Identity, Numeric, and_, case, cast, func, select, try_cast
+from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import FromClause, TableClause
 
 from sqlalchemy_ducklake.driver.script import Role, Step
@@ -102,7 +103,7 @@ def allocate(
         .subquery("free")
     )
     # What does not fit stays NULL: an overflow would end the transaction.
-    number = try_cast(free.c.number, column.type)
+    number: ColumnElement[Any] = try_cast(free.c.number, column.type)
     edge = identity.maxvalue if by > 0 else identity.minvalue
     if edge is not None:
         within = number <= constant(edge) if by > 0 else number >= constant(edge)
