@@ -59,6 +59,10 @@ class LayoutOperations(StoredTables):
         return super()._exec(construct, *args, **kw)
 
     def _partition(self, table: LakeTable, keys: tuple[PartitionKey, ...]) -> None:
+        if not self.as_sql:
+            # All rows are written anew, or searched by no bucket.
+            raw: Any = self.lake.connection.dbapi_connection
+            raw.work.hazards.rewritten.add(table.name.lower())
         element = AlterPartitioning(table.name, table.schema, Layout(partition_by=keys))
         self.alter(table, element)
 

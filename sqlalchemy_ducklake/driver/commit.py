@@ -23,6 +23,7 @@ from typing import Any
 
 import duckdb
 
+from sqlalchemy_ducklake.driver.hazards import Hazards
 from sqlalchemy_ducklake.driver.renames import altered_name
 from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.driver.statements import (
@@ -96,6 +97,7 @@ class Work:
     described: bool = False
     changed_catalog: bool = False
     altered: set[str] = field(default_factory=set)
+    hazards: Hazards = field(default_factory=Hazards)
     operations: dict[str, None] = field(default_factory=dict)
     marks: dict[str, TableMark] = field(default_factory=dict)
     commit_id: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -105,6 +107,8 @@ class Work:
         self, script: Script, *, trusted: bool = False, staged: bool = False
     ) -> None:
         """Remember what a script is about to do, to a table whose key is ``trusted``."""
+        if script.table is not None and script.mode != "delete":
+            self.hazards.check_write(script.table[1].lower(), script.mode)
         self.changed = True
         self.direct = self.direct or not staged
         self.guarded = self.guarded or script.guarded

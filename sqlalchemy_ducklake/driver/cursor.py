@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import duckdb
 import pyarrow as pa
 
+from sqlalchemy_ducklake.driver import hazards
 from sqlalchemy_ducklake.driver.batch import batch_of, check_set
 from sqlalchemy_ducklake.driver.deadline import fetching_in_time, in_time
 from sqlalchemy_ducklake.driver.manyrows import SETS, as_one_insert
@@ -345,8 +346,10 @@ class Cursor:
 
     def _send(self, statement: duckdb.Statement, values: Any) -> None:
         self.connection.work.note_statement(statement)
+        hazards.refuse(self.connection, statement)
         self.connection.send(statement, values)
         self._take(statement)
+        hazards.mend(self.connection, statement)
 
     def _take(self, statement: duckdb.Statement) -> None:
         """Turn what the engine answered into a result, or a row count."""

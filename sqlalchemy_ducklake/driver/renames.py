@@ -24,27 +24,27 @@ def altered_name(query: str) -> tuple[str, bool] | None:
     The name is folded as the engine folds names, without its schema.  None if the statement
     is about something else, or cannot be read.
     """
-    words = list(_words(query))
+    words = list(words_of(query))
     verbs = [word for word, _ in words]
     if verbs[:2] in (["alter", "table"], ["alter", "view"]):
         place = 4 if verbs[2:4] == ["if", "exists"] else 2
-        name, end = _name(query, words[place][1])
+        name, end = dotted_name(query, words[place][1])
         rest = [word for word, start in words if start >= end]
         return name[-1], rest[:2] == ["rename", "to"]
     if verbs[:2] == ["comment", "on"] and verbs[2:3] in (["table"], ["view"], ["column"]):
-        name, _ = _name(query, words[3][1])
+        name, _ = dotted_name(query, words[3][1])
         return name[-2 if verbs[2] == "column" else -1], False
     return None
 
 
-def _words(query: str) -> Iterator[tuple[str, int]]:
+def words_of(query: str) -> Iterator[tuple[str, int]]:
     """Give the tokens of the engine's own lexer, as far as they are words, with places."""
     for start, _ in duckdb.tokenize(query):
         found = re.match(r"\w*", query[start:])
         yield (found.group().lower() if found else ""), start
 
 
-def _name(query: str, start: int) -> tuple[list[str], int]:
+def dotted_name(query: str, start: int) -> tuple[list[str], int]:
     """Read a dotted name; give its parts and the place behind it."""
     parts: list[str] = []
     while found := _PART.match(query, start):

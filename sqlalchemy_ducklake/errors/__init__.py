@@ -69,12 +69,14 @@ from sqlalchemy_ducklake.errors.tree import (
     NullKey,
     ParameterError,
     ReservedComment,
+    RowsWouldHide,
     StaleConstraint,
     StatementRefused,
     StatementTimeout,
     UnknownChange,
     UnknownColumns,
     ValueRefused,
+    WriteAfterReset,
 )
 from sqlalchemy_ducklake.errors.writing import (
     BatchRefused,
@@ -121,6 +123,7 @@ __all__ = [
     "ReadOnlyLake",
     "ReservedComment",
     "RowReferenced",
+    "RowsWouldHide",
     "SavepointLost",
     "SchemaChanged",
     "SchemaNotFound",
@@ -136,5 +139,6 @@ __all__ = [
     "UnknownColumns",
     "UnknownSnapshot",
     "ValueRefused",
+    "WriteAfterReset",
     "classify",
 ]
