@@ -230,15 +230,18 @@ class DuckLakeDialect(Reflection, DefaultDialect):
 
     def do_savepoint(self, connection: Connection, name: str) -> None:
         """Set a savepoint in the write scope; raises StatementRefused without one."""
-        scoping.scope_for_savepoint(connection, name).savepoint(name)
+        with scoping.savepoints_of(connection, name) as scope:
+            scope.savepoint(name)
 
     def do_rollback_to_savepoint(self, connection: Connection, name: str) -> None:
         """Undo what came after a savepoint."""
-        scoping.scope_for_savepoint(connection, name).back_to(name)
+        with scoping.savepoints_of(connection, name) as scope:
+            scope.back_to(name)
 
     def do_release_savepoint(self, connection: Connection, name: str) -> None:
         """Forget a savepoint."""
-        scoping.scope_for_savepoint(connection, name).release(name)
+        with scoping.savepoints_of(connection, name) as scope:
+            scope.release(name)
 
     def do_execute(
         self,

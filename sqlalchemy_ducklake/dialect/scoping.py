@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import duckdb
 from sqlalchemy.engine import Connection as SQLAlchemyConnection
+from sqlalchemy.exc import DBAPIError
 
 from sqlalchemy_ducklake.dialect.staging import StagingCompiler, staged_form
 from sqlalchemy_ducklake.driver import Connection, Cursor
@@ -111,8 +114,20 @@ def _is_text(context: Any) -> bool:
     return context is not None and (compiled is None or context.is_text)
 
 
-def scope_for_savepoint(connection: SQLAlchemyConnection, name: str) -> Scope:
-    """Give the scope in which to set a savepoint; raises StatementRefused without one."""
+@contextlib.contextmanager
+def savepoints_of(connection: SQLAlchemyConnection, name: str) -> Iterator[Scope]:
+    """Give the scope in which to set a savepoint; its errors become those of SQLAlchemy.
+
+    Raises StatementRefused, so wrapped, without a scope.
+    """
+    try:
+        yield _scope_for_savepoint(connection, name)
+    except duckdb.Error as error:
+        dialect = connection.dialect
+        raise DBAPIError.instance(None, None, error, duckdb.Error, dialect=dialect) from error
+
+
+def _scope_for_savepoint(connection: SQLAlchemyConnection, name: str) -> Scope:
     own = cast("Connection", connection.connection.dbapi_connection)
     limits = limits_of(connection.dialect, connection.get_execution_options())
     if limits is None or own.autocommit:

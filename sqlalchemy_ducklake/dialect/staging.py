@@ -15,12 +15,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import Delete, Insert, Table, Update, case, exc, or_, select, table
+from sqlalchemy import Delete, Insert, Update, case, exc, or_, select, table
 from sqlalchemy.sql.elements import ColumnClause, ColumnElement, False_
 
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
-from sqlalchemy_ducklake.dialect.identifiers import DuckLakeIdentifierPreparer
 from sqlalchemy_ducklake.dialect.logged import appended, counted, versions_logged
+from sqlalchemy_ducklake.dialect.overlays import (
+    NotStaged,
+    OverlayPreparer,
+    is_of_lake,
+    refuse_others,
+    refuse_unknown,
+)
 from sqlalchemy_ducklake.driver.script import Step
 from sqlalchemy_ducklake.errors import NullValue
 from sqlalchemy_ducklake.lake.attach import identifier
@@ -33,37 +39,10 @@ from sqlalchemy_ducklake.merge.steps import (
     RemoveRows,
     constant,
 )
-from sqlalchemy_ducklake.scope.log import log_name, next_name, overlay_name
+from sqlalchemy_ducklake.scope.log import log_name, next_name
 from sqlalchemy_ducklake.scope.unit import Staging
 
 _Write = AppendRows | ChangeRows | RemoveRows
-
-
-class NotStaged(exc.CompileError):
-    """A statement that a scope cannot keep aside."""
-
-
-class OverlayPreparer(DuckLakeIdentifierPreparer):
-    """Names the view of a scope where a table is meant."""
-
-    def __init__(self, dialect: Any, schema: str) -> None:
-        super().__init__(dialect)
-        self._default_schema = schema
-
-    def table_name(self, wanted: Any) -> TableName:
-        """Give schema and name of a table of the lake."""
-        return wanted.schema or self._default_schema, wanted.name
-
-    def format_table(self, table: Any, use_schema: bool = True, name: Any = None) -> str:
-        """Quote the name of a view, for a table of the lake."""
-        if is_of_lake(table):
-            return self.quote(overlay_name(*self.table_name(table)))
-        return super().format_table(table, use_schema, name)
-
-
-def is_of_lake(table: Any) -> bool:
-    """Tell whether a table is one that the lake keeps."""
-    return isinstance(table, Table) and "TEMPORARY" not in table._prefixes
 
 
 class StagingCompiler(DuckLakeCompiler):
@@ -188,20 +167,28 @@ class StagingCompiler(DuckLakeCompiler):
     ) -> str:
         """<view of the scope>.<column>."""
         owner = column.table
-        elsewhere = (self._returned, self._copied)
         if not include_table or not is_of_lake(owner):
-            if column.is_literal and not self._in_text and owner is None:
-                self._refuse_literal(column)
+            if owner is None and not self._in_text:
+                refuse_unknown(column)
             return super().visit_column(column, add_to_result_map, include_table, *args, **kw)
+        elsewhere = (self._returned, self._copied)
         if any(each is not None and each.target == owner for each in elsewhere):
             return super().visit_column(column, add_to_result_map, include_table, *args, **kw)
         name = super().visit_column(column, add_to_result_map, False, *args, **kw)
         return f"{self._seen(owner)}.{name}"
 
-    def _refuse_literal(self, column: ColumnClause[Any]) -> None:
-        """Let our own words and numbers pass; other text may hold a query."""
-        if "select" in column.name.lower() or "." in column.name:
-            raise NotStaged("a statement with text in it is written at once")
+    def visit_ducklake_at(self, element: Any, asfrom: bool = False, **kw: Any) -> str:
+        """Leave statements that read other snapshots alone."""
+        del element, asfrom, kw
+        raise NotStaged("a statement that reads another snapshot is written at once")
+
+    def _update(self, state: Any, **kw: Any) -> list[tuple[str, Step]]:
+        refuse_others(state)
+        return super()._update(state, **kw)
+
+    def _delete(self, state: Any, *, returns: bool, **kw: Any) -> list[tuple[str, Step]]:
+        refuse_others(state)
+        return super()._delete(state, returns=returns, **kw)
 
     def compute_staged(self, target: Any, stage: Any) -> list[PlannedStep]:
         """Fill the computed columns of the rows that are staged."""
@@ -316,6 +303,8 @@ class StagingCompiler(DuckLakeCompiler):
     def _written(self, stage: str, statement: _Write, step: Step) -> list[tuple[str, Step]]:
         """Log what is staged, and count it as the step counts what it writes."""
         if isinstance(statement, AppendRows):
+            if not statement.columns:
+                raise NotStaged("a row of nothing but the engine's defaults is written at once")
             rows = self.expression(statement.rows)
             return [appended(self._log, rows, statement.columns, step)]
         gone = isinstance(statement, RemoveRows)

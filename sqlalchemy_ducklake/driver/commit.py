@@ -134,6 +134,10 @@ class Work:
             now = before + counts.get("inserted", 0) - counts.get("deleted", 0)
             self.marks[label] = replace(mark, row_count=now)
 
+    def forget_rows(self) -> None:
+        """Remember no more how many rows tables have: a part of the work was undone."""
+        self.marks = {name: replace(mark, row_count=None) for name, mark in self.marks.items()}
+
     def note_mode(self, table: tuple[str, str], mode: str) -> None:
         """Let the snapshot say what several statements did to a table together."""
         label = table_label(*table)

@@ -113,13 +113,9 @@ class Log:
         """CREATE the copy of the table, with its row ids."""
         return f"CREATE TEMP TABLE {self._copy} AS SELECT *, rowid AS rowid FROM {self.target}"
 
-    def drop_copy(self) -> str:
-        """DROP the copy."""
-        return f"DROP TABLE IF EXISTS {self._copy}"
-
     @property
     def _copy(self) -> str:
-        return identifier(own_name(f"copy {self.table[0]}.{self.table[1]}"))
+        return identifier(own_name(f"log of the copy {self.table[0]}.{self.table[1]}"))
 
     def views(self) -> Iterator[str]:
         """CREATE the views; again once they show something else."""
@@ -140,16 +136,12 @@ class Log:
         yield f"DELETE FROM {self.name} WHERE {since} >= {mark}"
         yield f"UPDATE {self.name} SET {until} = NULL WHERE {until} >= {mark}"
 
-    def clear(self) -> str:
-        """DELETE all versions."""
-        return f"DELETE FROM {self.name}"
-
     def drop(self) -> Iterator[str]:
         """DROP what was made."""
         yield f"DROP VIEW IF EXISTS {self.overlay}"
         yield f"DROP VIEW IF EXISTS {identifier(self.shown)}"
         yield f"DROP TABLE IF EXISTS {self.name}"
-        yield self.drop_copy()
+        yield f"DROP TABLE IF EXISTS {self._copy}"
 
     def _hiding(self) -> str:
         if not self.hides:

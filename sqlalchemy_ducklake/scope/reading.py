@@ -21,6 +21,11 @@ from sqlalchemy_ducklake.lake.changes import TableName
 
 Node = dict[str, Any]
 
+#: What the engine knows of a row of the lake besides its columns; a view has none of it.
+UNSEEN_COLUMNS = frozenset(
+    {"rowid", "filename", "file_row_number", "file_index", "snapshot_id"}
+)
+
 _PART = r'(?:"(?:[^"]|"")*"|[^."\s]+)'
 _LEADING_NAME, _DOTTED = re.compile(_PART), re.compile(rf"{_PART}(?:\.{_PART})*")
 
@@ -74,8 +79,9 @@ class Tree:
                 found.append((table, node))
             elif node.get("at_clause"):
                 self.plain = False  # the engine cannot tell what is read there (1.5.5)
-        elif node.get("class") == "COLUMN_REF" and node["column_names"][-1].lower() == "rowid":
-            self.plain = False
+        elif node.get("class") == "COLUMN_REF":
+            name = node["column_names"][-1].lower()
+            self.plain = self.plain and name not in UNSEEN_COLUMNS
         elif node.get("type") == "SHOW_REF":
             self.plain = False  # of a view it would tell other things
         elif "cte_map" in node:

@@ -80,20 +80,16 @@ class Scope:
         if self._busy:
             return
         self.savepoints.lose("a statement was run that writes into the lake itself")
-        self._forget_copies()
-        if not self.waits:
-            return
-        self._connection.work.direct = True
         try:
-            self.write()
+            if self.waits:
+                self._connection.work.direct = True
+                self.write()
         except BaseException as error:
             self._connection.abort(error)
             raise
-        for log in self._logs.values():
-            if log.keeps:
-                self._run(log.clear())
-            log.dirty = log.moved = False
-            log.assigned.clear()
+        # Whatever comes now may change the lake, and what its tables are made of.
+        with self._connection.staged():
+            self.forget()
         self._rows = self._bytes = 0
 
     def write(self) -> None:
@@ -119,6 +115,7 @@ class Scope:
             for text in log.drop():
                 self._connection.duck.execute(text)
         self._logs.clear()
+        self._led.clear()
 
     # What the dialect asks.
 
@@ -136,6 +133,7 @@ class Scope:
 
     def stage(self, staging: Staging, cursor: Cursor, run: Callable[[], object]) -> None:
         """Run a statement that logs what it would write."""
+        self.prepare(staging)  # something may have been written since
         try:
             with self._connection.staged():
                 run()
@@ -180,6 +178,7 @@ class Scope:
         """Let everything be as it was when the savepoint was set."""
         self._require_alive()
         mark = self.savepoints.back_to(name)
+        self._connection.work.forget_rows()
         for log in self._logs.values():
             if log.keeps:
                 for text in log.undo(mark):
@@ -228,14 +227,6 @@ class Scope:
     def _is_small(self, table: TableName) -> bool:
         duck, config = self._connection.reading()
         return not self._connection.work.direct and is_small(duck, config, table)
-
-    def _forget_copies(self) -> None:
-        """Read the lake itself, because the transaction is about to change it."""
-        for log in self._logs.values():
-            if log.copied:
-                log.copied = False
-                for text in (*log.views(), log.drop_copy()):
-                    self._run(text)
 
     def _described(self, table: TableName) -> Log:
         log = Log(self._place.lake, table, ())

@@ -14,6 +14,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    exc,
     func,
     select,
     text,
@@ -22,7 +23,6 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, registry
 
 from fixtures.scoped import accounts, events, owners
-from sqlalchemy_ducklake.errors import SavepointLost
 
 
 def kept(connection: Connection) -> None:
@@ -60,7 +60,8 @@ QUERIES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "correlated": (
         text(
-            "SELECT id, (SELECT max(balance) FROM accounts a WHERE a.owner = o.id) FROM owners o"
+            "SELECT id, (SELECT max(balance) FROM accounts a WHERE a.owner = o.id) "
+            "FROM owners AS o"
         ),
         [(1, 11), (2, None), (3, 30)],
     ),
@@ -110,7 +111,7 @@ def test_a_query_through_a_view_costs_the_savepoints_before_it(scoped: Engine) -
         savepoint = connection.begin_nested()
         kept(connection)
         assert connection.scalars(text("SELECT id FROM rich ORDER BY id")).all() == [1, 3]
-        with pytest.raises(SavepointLost, match="cannot be rolled back to"):
+        with pytest.raises(exc.OperationalError, match="cannot be rolled back to"):
             savepoint.rollback()
         assert connection.scalar(select(func.sum(accounts.c.balance))) == 41
         connection.rollback()
@@ -145,7 +146,8 @@ def test_names_with_dots_quotes_and_other_schemas(open_scoped: Callable[..., Eng
         assert connection.exec_driver_sql("SELECT same FROM same ORDER BY 1").all() != []
     with engine.connect() as connection:
         for number, table in enumerate(tables):
-            assert connection.scalar(select(table.c["V %"]).limit(1)) == f"v{number}"
+            found = connection.scalar(select(table.c["V %"]).where(table.c['i"d'] == 1))
+            assert found == f"v{number}"
 
 
 def _row(number: int, value: str) -> dict[str, Any]:
