@@ -154,6 +154,10 @@ class VARIANT(sqltypes.Indexable, LakeType):
     comparator_factory = PartAccess
     render_bind_cast = True
 
+    def bind_processor(self, dialect: Dialect) -> Processor | None:
+        """Send dicts as STRUCTs, which the driver refuses where the client would not."""
+        return values.no_map
+
 
 class GEOMETRY(LakeType):
     """A shape, in well-known binary; ``cast(literal("POINT (1 2)"), GEOMETRY)`` reads text."""
@@ -204,7 +208,7 @@ class STRUCT(sqltypes.Indexable, LakeType):
     def literal_processor(self, dialect: Dialect) -> Processor | None:
         """Write each field as a literal of its type."""
         writers = {name: values.writing(kind, dialect) for name, kind in self.fields}
-        return values.struct_literal(writers)
+        return values.struct_literal(writers, str(self.compile(dialect=dialect)))
 
 
 class MAP(sqltypes.Indexable, LakeType):

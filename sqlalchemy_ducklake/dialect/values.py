@@ -15,6 +15,7 @@ from sqlalchemy import exc
 from sqlalchemy.engine.interfaces import Dialect
 
 from sqlalchemy_ducklake.driver import Fields
+from sqlalchemy_ducklake.driver.parameters import VariantFields
 from sqlalchemy_ducklake.errors import ValueRefused
 
 Processor = Callable[[Any], Any]
@@ -112,10 +113,11 @@ def list_literal(element: Processor) -> Processor:
     return process
 
 
-def struct_literal(fields: Mapping[str, Processor]) -> Processor:
-    """Write the fields of a struct, those that are missing as NULL."""
+def struct_literal(fields: Mapping[str, Processor], kind: str) -> Processor:
+    """Write the fields of a struct, those that are missing as NULL, and no others."""
 
     def process(value: Mapping[str, Any]) -> str:
+        _refuse_unknown(value, fields, kind)
         written = (
             f"{text_literal(name)}: {write(value.get(name))}" for name, write in fields.items()
         )
@@ -162,16 +164,29 @@ def struct_of(fields: Mapping[str, Processor | None], kind: str) -> Processor:
     def process(value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        unknown = value.keys() - fields.keys()
-        if unknown:
-            names = ", ".join(sorted(map(repr, unknown)))
-            raise ValueRefused("?", kind, value, 0, f"the STRUCT has no field {names}")
+        _refuse_unknown(value, fields, kind)
         return Fields(
             (name, convert(value.get(name)) if convert else value.get(name))
             for name, convert in fields.items()
         )
 
     return process
+
+
+def _refuse_unknown(value: Mapping[str, Any], fields: Mapping[str, Any], kind: str) -> None:
+    unknown = value.keys() - fields.keys()
+    if unknown:
+        names = ", ".join(sorted(map(repr, unknown)))
+        raise ValueRefused("?", kind, value, 0, f"the STRUCT has no field {names}")
+
+
+def no_map(value: Any) -> Any:
+    """Return a value to be sent as a VARIANT, whose dicts are to be STRUCTs."""
+    if isinstance(value, list | tuple):
+        return [no_map(one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    return VariantFields((name, no_map(one)) for name, one in value.items())
 
 
 def of_fields(fields: Mapping[str, Processor | None]) -> Processor | None:

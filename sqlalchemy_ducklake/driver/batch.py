@@ -109,6 +109,8 @@ def _apply(rule: _Rule, parameter: Parameter, values: Sequence[Any]) -> None:
 
 def _suspicious(arrow: Any, values: Sequence[Any], kinds: set[type]) -> bool:
     """Tell whether Arrow might change one of the values without saying so."""
+    if pa.types.is_timestamp(arrow) and arrow.unit in _COARSE:
+        return True
     if pa.types.is_timestamp(arrow) and kinds == {dt.datetime}:
         naive = {value.tzinfo is None for value in values if value is not None}
         return naive != {arrow.tz is None}
@@ -157,9 +159,20 @@ def _plain_date(value: Any, _: Any) -> str | None:
     return None
 
 
-def _matching_zone(value: Any, arrow: Any) -> str | None:
+# How many microseconds a unit has that is longer than one.
+_COARSE = {"s": 1_000_000, "ms": 1000}
+# What the engine keeps in 64 bits of nanoseconds.
+_FIRST = dt.datetime.fromisoformat("1677-09-22")
+_LAST = dt.datetime.fromisoformat("2262-04-11T23:47:16.854775")
+
+
+def _exact_moment(value: Any, arrow: Any) -> str | None:
     if not isinstance(value, dt.datetime):
         return None
+    if value.microsecond % _COARSE.get(arrow.unit, 1):
+        return f"the column counts in {arrow.unit}, and the rest of the time would be lost"
+    if arrow.unit == "ns" and not _FIRST <= value.replace(tzinfo=None) <= _LAST:
+        return "nanoseconds are counted from 1677-09-22 to 2262-04-11 only"
     if arrow.tz is None and value.tzinfo is not None:
         return "it has a time zone, which TIMESTAMP would lose; use TIMESTAMP WITH TIME ZONE"
     if arrow.tz is not None and value.tzinfo is None:
@@ -189,7 +202,7 @@ _RULES: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type], _Rule], ...]
     (pa.types.is_integer, frozenset({int, bool}), _whole_number),
     (pa.types.is_decimal, frozenset({decimal.Decimal, int}), _exact_decimal),
     (pa.types.is_date, frozenset({dt.date}), _plain_date),
-    (pa.types.is_timestamp, frozenset(), _matching_zone),
+    (pa.types.is_timestamp, frozenset(), _exact_moment),
     (pa.types.is_interval, frozenset(), _storable_interval),
     (pa.types.is_string, frozenset({str}), _text),
 )

@@ -20,6 +20,10 @@ class Fields(dict[str, Any]):
     """
 
 
+class VariantFields(dict[str, Any]):
+    """A dict inside of a VARIANT: a STRUCT, whose fields are called as they are written."""
+
+
 def sendable(values: Mapping[str, Any] | Sequence[Any]) -> Any:
     """Give the values of a statement as DuckDB's client takes them without harm.
 
@@ -48,14 +52,16 @@ def _sendable_dict(name: str, value: dict[Any, Any]) -> dict[Any, Any]:
         # The engine finds the fields without regard to case, the client does not.
         return {"KEY": inside["key"], "VALUE": inside["value"]}
     sizes = [len(one) if hasattr(one, "__len__") else None for one in inside.values()]
-    if sizes[0] == sizes[1] is not None and not _are_lists(inside.values()):
-        raise ValueRefused(
-            f"${name}",
-            "any type",
-            value,
-            0,
-            "DuckDB's client takes it for a MAP and dies; send driver.Fields(...) for a STRUCT",
+    if sizes[0] != sizes[1] or sizes[0] is None:
+        return inside
+    if isinstance(value, VariantFields):
+        reason = "DuckDB's client takes it for a MAP; several parameter sets carry it"
+        raise ValueRefused(f"${name}", "VARIANT", value, 0, reason)
+    if not _are_lists(inside.values()):
+        reason = (
+            "DuckDB's client takes it for a MAP and dies; send driver.Fields(...) for a STRUCT"
         )
+        raise ValueRefused(f"${name}", "any type", value, 0, reason)
     return inside
 
 

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from sqlalchemy_ducklake.driver.converters import converter
+from sqlalchemy_ducklake.driver.intervals import refuse_overflow
 from sqlalchemy_ducklake.driver.types import Column
 
 Row = tuple[Any, ...]
@@ -172,6 +173,7 @@ class EngineRows:
     def batches(self, unread: int, rows_per_batch: int) -> Batches:
         """Give all as Arrow, beginning with no row.
 
+        The batches raise IntervalTooLong for what Arrow has no room for.
         Raises NotSupportedError once rows were taken: DuckDB hands out whole vectors, and
         its Arrow reader would miss the rows of the vector that was begun.
         """
@@ -186,7 +188,8 @@ class EngineRows:
             return self._of_values()
         self._started = True
         self._arrow = ArrowRows(self._duck)
-        return self._arrow.batches(unread, rows_per_batch)
+        schema, batches = self._arrow.batches(unread, rows_per_batch)
+        return schema, map(refuse_overflow, batches)
 
     def _of_values(self) -> Batches:
         rows, names = self.rest(), [column[0] for column in self._description]

@@ -261,6 +261,26 @@ class GeneratedAlways(duckdb.ProgrammingError):
         )
 
 
+class IntervalTooLong(duckdb.DataError):
+    """An INTERVAL has more microseconds than Arrow has room for: 292 years of them.
+
+    ``column`` says where.
+    """
+
+    sqlstate = "22008"
+
+    def __init__(self, column: str) -> None:
+        super().__init__(column)
+        self.column = column
+
+    def __str__(self) -> str:
+        return (
+            f"column {self.column!r} holds an INTERVAL of more than 292 years without months "
+            "and days, which Arrow cannot hold; fetch rows instead, or select its parts "
+            "(datepart, or to_days of them)"
+        )
+
+
 class ValueRefused(duckdb.DataError):
     """A parameter cannot be stored exactly in its column.
 
