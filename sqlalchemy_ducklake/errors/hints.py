@@ -13,7 +13,11 @@ CATALOG_LOST = (
     "no connection to the server",
     "Unable to connect to Postgres",
 )
-CATALOG_MOVED = ("Failed to read inlined data from DuckLake",)
+CATALOG_MOVED = (
+    "Failed to read inlined data from DuckLake",
+    "could not serialize access",
+    "deadlock detected",
+)
 
 
 def is_busy(error: BaseException) -> bool:
@@ -30,6 +34,6 @@ def has_moved(error: BaseException) -> bool:
     """Tell whether what a transaction had read of the catalog is there no more.
 
     A transaction on a SQLite catalog sees what others do to the catalog meanwhile: rows that
-    it knows to be kept in the catalog may be in a file by now.
+    it knows to be kept in the catalog may be in a file by now.  PostgreSQL says so itself.
     """
     return any(text in str(error) for text in CATALOG_MOVED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import duckdb
@@ -16,7 +17,7 @@ from sqlalchemy_ducklake import driver, errors, run_transaction
 from sqlalchemy_ducklake.errors import Classification, Kind, classify
 from sqlalchemy_ducklake.lake.catalogs import SQLiteCatalog
 from sqlalchemy_ducklake.lake.config import LakeConfig
-from sqlalchemy_ducklake.lake.instances import open_session
+from sqlalchemy_ducklake.lake.instances import Session, open_session
 
 # Another process, because SQLite's locks do not exclude anybody inside one.
 LOCK = """
@@ -129,3 +130,56 @@ def test_rows_that_move_while_a_transaction_reads_are_a_conflict(
     assert run_transaction(engine, read) == [1, 2]
     assert met == [Classification(Kind.CONFLICT, retry=True)]
     engine.dispose()
+
+
+@pytest.mark.parametrize("order", ["same", "crossed"])
+def test_rows_of_a_postgresql_catalog_that_another_takes_away_are_a_conflict(
+    postgres_lake: LakeConfig, order: str
+) -> None:
+    """Two flushes of one table, and two of two tables that wait for each other."""
+    flush = "CALL ducklake_flush_inlined_data('{}', table_name => '{}')"
+    first, second = open_session(postgres_lake), open_session(postgres_lake)
+    for table in ("a", "b"):
+        first.duck.execute(f"CREATE TABLE {table} (id BIGINT)")
+        first.duck.execute(f"INSERT INTO {table} VALUES (1), (2)")
+    alias = postgres_lake.alias
+    for session in (first, second):
+        session.duck.begin()
+        session.duck.execute("FROM a").fetchall()
+    first.duck.execute(flush.format(alias, "a"))
+    caught: list[BaseException] = []
+    if order == "same":
+        first.duck.commit()
+        with pytest.raises(duckdb.Error) as told:
+            second.duck.execute(flush.format(alias, "a"))
+        caught.append(told.value)
+    else:
+        second.duck.execute(flush.format(alias, "b"))
+        crossing = [(first, "b"), (second, "a")]
+        threads = [
+            threading.Thread(target=flush_or_note, args=(session, alias, table, caught))
+            for session, table in crossing
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [classify(error) for error in caught] == [Classification(Kind.CONFLICT, retry=True)]
+    for session in (first, second):
+        with contextlib.suppress(duckdb.Error):
+            session.duck.rollback()
+        session.close()
+
+
+def flush_or_note(
+    session: Session, alias: str, table: str, caught: list[BaseException]
+) -> None:
+    try:
+        session.duck.execute(
+            f"CALL ducklake_flush_inlined_data('{alias}', table_name => '{table}')"
+        )
+        session.duck.commit()
+    except duckdb.Error as error:
+        caught.append(error)
+        with contextlib.suppress(duckdb.Error):
+            session.duck.rollback()
