@@ -37,6 +37,16 @@ STARTUP_SETTINGS = frozenset(
     }
 )
 # These forbid what attaching needs, or do what it must not, so they come after it.
+# What this package changes while it works, locked or not.
+CHANGED_SETTINGS = (
+    "arrow_lossless_conversion",
+    "ducklake_default_data_inlining_row_limit",
+    "ducklake_max_retry_count",
+    "ducklake_target_file_size",
+    "partitioned_write_max_open_files",
+    "preserve_insertion_order",
+    "TimeZone",
+)
 LATE_SETTINGS = ("autoinstall_known_extensions", "enable_external_access", "lock_configuration")
 
 
@@ -65,12 +75,47 @@ def open_instance(config: LakeConfig) -> duckdb.DuckDBPyConnection:
     return duck
 
 
-def seal(duck: duckdb.DuckDBPyConnection, config: LakeConfig) -> None:
-    """Set what had to wait until the lake is attached."""
+def seal(
+    duck: duckdb.DuckDBPyConnection, config: LakeConfig, stored: Mapping[str, str]
+) -> None:
+    """Set what had to wait until the lake is attached; the lake itself stays usable.
+
+    Without external access the lake's own files, and what DuckDB spills, can be reached all
+    the same; with the configuration locked, this package changes what a commit needs.
+    """
     settings = {"autoinstall_known_extensions": "true", **_lower(config)}
+    if not _is_true(duck, settings.get("enable_external_access", "true")):
+        _allow_lake(duck, config, config.data_path or stored["data_path"])
+    if _is_true(duck, settings.get("lock_configuration", "false")):
+        _extend(duck, "allowed_configs", CHANGED_SETTINGS)
     for name in LATE_SETTINGS:
         if name in settings:
             set_option(duck, name, settings[name])
+
+
+def _allow_lake(duck: duckdb.DuckDBPyConnection, config: LakeConfig, data_path: str) -> None:
+    """Let the files of the lake be reached without external access."""
+    if store_of(data_path)[0] == "local" and not config.read_only:
+        # The engine could make it only if it might look at the directories above.
+        Path(data_path).mkdir(parents=True, exist_ok=True)
+    spill = duck.execute("SELECT current_setting('temp_directory')").fetchone()
+    _extend(duck, "allowed_directories", [data_path, *(spill or ())])
+    if isinstance(config.catalog, FileCatalog):
+        path = config.catalog.path
+        _extend(duck, "allowed_paths", [path, f"{path}.wal", f"{path}-wal", f"{path}-shm"])
+
+
+def _is_true(duck: duckdb.DuckDBPyConnection, value: str) -> bool:
+    """Read a setting as the engine does; what it cannot read it will refuse itself."""
+    row = duck.execute("SELECT TRY_CAST($1 AS BOOLEAN)", [value]).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _extend(duck: duckdb.DuckDBPyConnection, name: str, values: Sequence[str]) -> None:
+    """Add to a setting that is a list."""
+    row = duck.execute("SELECT current_setting($1)", [name]).fetchone()
+    assert row is not None
+    duck.execute(f"SET GLOBAL {identifier(name)} = $1", [[*row[0], *values]])
 
 
 def _lower(config: LakeConfig) -> dict[str, str]:

@@ -142,7 +142,7 @@ class Instance:
         self.duck = open_instance(config)
         try:
             self._attached(self.duck, config)
-            seal(self.duck, config)
+            seal(self.duck, config, self.stored)
         except BaseException:
             self._close()  # the next one may come with other options
             raise
