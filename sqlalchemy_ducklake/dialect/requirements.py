@@ -22,7 +22,6 @@ CLOSED: Mapping[str, str] = {
     "materialized_views": "a lake has no materialized views",
     "materialized_views_reflect_pk": "a lake has no materialized views",
     "reflect_tables_no_columns": "a lake's table must have at least one column",
-    "savepoints": "the engine has no savepoints",
     "sequences": "DuckLake has no sequences; integer keys are counted up without",
     "sequences_optional": "DuckLake has no sequences; integer keys are counted up without",
     "two_phase_transactions": "a lake commits by one snapshot, which cannot be prepared",
@@ -60,7 +59,15 @@ class Requirements(SuiteRequirements):
         return {"default": "SNAPSHOT", "supported": supported}
 
 
+def _keeps_nothing(config: Any) -> bool:
+    """Tell whether the engine that is tested has no write scope."""
+    return getattr(config.db.dialect, "write_scope", None) is None
+
+
 def _requirement(name: str) -> property:
+    if name == "savepoints":
+        reason = "only a write scope has savepoints"
+        return property(lambda _: exclusions.skip_if(_keeps_nothing, reason))
     reason = CLOSED.get(name)
     if reason is None:
         return property(lambda _: exclusions.open())
