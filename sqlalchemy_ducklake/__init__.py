@@ -10,6 +10,7 @@ rooms, from the ground up:
     keys · lake                    key tags; what it takes to open a lake
     constructs · driver            statements that users write; PEP 249
     merge                          plans: how a keyed write becomes steps
+    scope                          small writes of a transaction, kept until it commits
     dialect                        SQLAlchemy meets DuckLake
     snapshots                      reading history: snapshots, versions, diff
     writer · maintenance           whole batches, files of any number; upkeep
@@ -24,6 +25,7 @@ from sqlalchemy_ducklake.dialect.transactions import run_transaction
 from sqlalchemy_ducklake.driver.commit import CommitInfo as Commit
 from sqlalchemy_ducklake.maintenance import Policy, describe, maintain
 from sqlalchemy_ducklake.merge import MergeResult
+from sqlalchemy_ducklake.scope.options import WriteScope
 from sqlalchemy_ducklake.writer import (
     Delete,
     Patch,
@@ -71,6 +73,7 @@ __all__ = [
     "Policy",
     "Upsert",
     "WriteOptions",
+    "WriteScope",
     "add_files",
     "argument",
     "asof_join",

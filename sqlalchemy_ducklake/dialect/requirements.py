@@ -22,6 +22,7 @@ CLOSED: Mapping[str, str] = {
     "materialized_views": "a lake has no materialized views",
     "materialized_views_reflect_pk": "a lake has no materialized views",
     "reflect_tables_no_columns": "a lake's table must have at least one column",
+    "savepoints": "only a write scope has savepoints",
     "sequences": "DuckLake has no sequences; integer keys are counted up without",
     "sequences_optional": "DuckLake has no sequences; integer keys are counted up without",
     "two_phase_transactions": "a lake commits by one snapshot, which cannot be prepared",
@@ -66,8 +67,7 @@ def _keeps_nothing(config: Any) -> bool:
 
 def _requirement(name: str) -> property:
     if name == "savepoints":
-        reason = "only a write scope has savepoints"
-        return property(lambda _: exclusions.skip_if(_keeps_nothing, reason))
+        return property(lambda _: exclusions.skip_if(_keeps_nothing, CLOSED[name]))
     reason = CLOSED.get(name)
     if reason is None:
         return property(lambda _: exclusions.open())
