@@ -15,7 +15,7 @@ from sqlalchemy.sql import coercions, roles
 from sqlalchemy.sql.base import CompileState, _generative
 from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.elements import ClauseElement, ColumnElement
-from sqlalchemy.sql.selectable import FromClause, HasCTE, SelectBase
+from sqlalchemy.sql.selectable import FromClause, HasCTE, SelectBase, TableClause
 from sqlalchemy.sql.visitors import InternalTraversal
 from sqlalchemy.types import NULLTYPE
 
@@ -185,6 +185,10 @@ class Merge(UpdateBase):
         preserve_row_ids: bool,
     ) -> None:
         self.table = coercions.expect(roles.DMLTableRole, target, apply_propagate_attrs=self)
+        if not isinstance(self.table, TableClause):
+            raise exc.ArgumentError(
+                f"a merge writes into a table or mapped class, not into {target!r}"
+            )
         self.version_columns = None if compare is None else _compared(self.table, compare)
         self.is_unconditional = unconditional
         self.keeps_row_ids = preserve_row_ids

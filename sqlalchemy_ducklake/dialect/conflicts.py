@@ -118,7 +118,7 @@ def _assignments(
         if column is None:
             raise exc.CompileError(f"{target} has no column {name!r} to set")
         if column.name in in_key:
-            if _is_same_column(value, conflict, column):
+            if _is_same_column(value, column):
                 continue  # the key equals itself by definition of the conflict
             raise exc.CompileError(
                 f"ON CONFLICT … DO UPDATE cannot assign {column.name!r}, which is part of "
@@ -128,8 +128,7 @@ def _assignments(
     return values
 
 
-def _is_same_column(value: Any, conflict: OnConflict, column: Any) -> bool:
-    return (
-        getattr(value, "table", None) in (conflict.excluded, column.table)
-        and value.name == column.name
-    )
+def _is_same_column(value: Any, column: Any) -> bool:
+    table = getattr(value, "table", None)
+    given = getattr(table, "name", None) == "excluded"
+    return bool((given or table == column.table) and value.name == column.name)

@@ -148,7 +148,8 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
     def only_within(self, *tables: FromClause) -> Iterator[None]:
         """Let subqueries correlate to these tables, and to no others."""
         stack, froms = self.stack, set(tables)
-        entry: Any = {"correlate_froms": froms, "asfrom_froms": froms, "selectable": None}
+        selectable = self.statement
+        entry: Any = {"correlate_froms": froms, "asfrom_froms": froms, "selectable": selectable}
         self.stack = [entry]
         try:
             yield
@@ -199,7 +200,8 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
         entry: Any = {
             "correlate_froms": froms,
             "asfrom_froms": froms,
-            "selectable": state.statement,
+            # The ORM's own states keep no statement; its SELECTs ask for the options of one.
+            "selectable": self.statement if state.statement is None else state.statement,
         }
         self.stack.append(entry)
         try:

@@ -211,7 +211,8 @@ class MergePlan:
         """Let an expression of the user's speak of the staged source."""
 
         def moved(element: Any, **_: Any) -> Any:
-            if getattr(element, "table", None) is self.source:
+            # Of a mapped class the ORM gives an annotated table, which is equal to the table.
+            if getattr(element, "table", None) == self.source:
                 return self.staged.c[element.name]
             return None
 

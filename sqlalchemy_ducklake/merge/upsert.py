@@ -33,7 +33,7 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
-from sqlalchemy.sql.selectable import FromClause, Select, SelectBase, TableClause
+from sqlalchemy.sql.selectable import Alias, FromClause, Select, SelectBase, TableClause
 from sqlalchemy.sql.visitors import replacement_traverse
 
 from sqlalchemy_ducklake.driver.script import Role, Step
@@ -174,7 +174,7 @@ class UpsertPlan:
     def _replaces(self) -> bool:
         """Tell whether every assigned column takes the value of the staged row."""
         return all(
-            getattr(value, "table", None) is self.excluded and value.name == name
+            self._is_excluded(getattr(value, "table", None)) and value.name == name
             for name, value in (self.assignments or {}).items()
         )
 
@@ -208,6 +208,13 @@ class UpsertPlan:
             return None
         return ranges_of(self.target, self.key, self.stage)
 
+    def _is_excluded(self, table: Any) -> bool:
+        """Tell whether a table stands for the rows given, also that of another insert()."""
+        if table is self.excluded:
+            return True
+        named = isinstance(table, Alias) and table.name == "excluded"
+        return named and table.element == self.target
+
     def adapted(self, expression: Any, excluded: FromClause, stored: FromClause) -> Any:
         """Let an expression speak of other tables than ``excluded`` and the target."""
 
@@ -215,7 +222,7 @@ class UpsertPlan:
             if isinstance(element, BindParameter):
                 return excluded.c[self.binds[element.key]]
             table = getattr(element, "table", None)
-            if table is self.excluded:
+            if self._is_excluded(table):
                 return excluded.c[element.name]
             if table is not None and table == self.target:
                 return stored.c[element.key if stored is self.target else element.name]
