@@ -24,6 +24,7 @@ from benchmarks import (
     bench_reading,
     bench_recent,
     bench_reflection,
+    bench_scope,
     bench_update,
     bench_writer,
 )
@@ -41,6 +42,9 @@ BENCHMARKS: dict[str, Callable[..., Report]] = {
     "reflection": bench_reflection.run,
     "reflection-postgresql": bench_reflection.run_on_postgresql,
     "reflection-sqlite": bench_reflection.run_on_sqlite,
+    "scope": bench_scope.run,
+    "scope-cycles": bench_scope.run_cycles,
+    "scope-point": bench_scope.run_point,
     "update": bench_update.run,
     "writer": bench_writer.run,
 }
