@@ -13,10 +13,11 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import (
@@ -32,7 +33,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from fixtures.catalogs import url_of
+from fixtures.catalogs import PostgresServer, url_of
 from models.replay import Operation, Rows, applied
 from models.test_writers import noted
 from sqlalchemy_ducklake import (
@@ -137,8 +138,15 @@ class Work:
             execute(connection, step)
 
 
-def kill_one(url: URL, turn: str, folder: Path, chance: random.Random) -> list[Log]:
-    """Let writers work, kill one of them, and wait for the others."""
+def kill(process: Any) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+
+def strike(
+    url: URL, turn: str, folder: Path, chance: random.Random, fault: Callable[[Any], object]
+) -> list[Log]:
+    """Let writers work, let a fault befall the first of them, and wait for all."""
     # A DuckDB file is one process's.
     writers = 1 if url.drivername == "ducklake" else WRITERS
     logs = [Log(folder / f"{turn.replace('/', '-')}-{each}") for each in range(writers)]
@@ -152,11 +160,11 @@ def kill_one(url: URL, turn: str, folder: Path, chance: random.Random) -> list[L
         assert processes[0].is_alive()
         time.sleep(0.01)
     time.sleep(chance.uniform(0, LONGEST / 2))
-    assert processes[0].pid is not None
-    os.kill(processes[0].pid, signal.SIGKILL)
+    fault(processes[0])
     for process in processes:
         process.join()
-    assert [process.exitcode for process in processes[1:]] == [0] * (writers - 1)
+    assert {process.exitcode for process in processes} <= {0, -signal.SIGKILL}
+    assert not any(process.exitcode for process in processes[1:])
     return logs
 
 
@@ -200,10 +208,30 @@ def test_no_acknowledged_write_is_lost_and_no_lake_is_broken(
         table.create(engine)
     with noted(seed):
         for number in range(-(-ROUNDS // len(CATALOGS))):
-            logs = kill_one(url, f"{seed}/{number}", tmp_path, chance)
+            logs = strike(url, f"{seed}/{number}", tmp_path, chance, kill)
             with opened(url) as engine:
                 history.check(engine, logs)
                 if number % 3 == 2:
                     maintain(engine, Policy(orphans=False))
                     delete_orphans(engine, older_than=timedelta())
                     history.check(engine, [])
+
+
+def test_nor_when_the_server_ends_all_connections(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    url, seed = url_of(CATALOGS[-1], request, tmp_path), random.randrange(1 << 30)
+    chance, history = random.Random(seed), History()
+
+    def end_connections(_: Any) -> None:
+        for _ in range(3):
+            postgres_server.end_connections()
+            time.sleep(chance.uniform(0, 0.2))
+
+    with opened(url) as engine:
+        table.create(engine)
+    with noted(seed):
+        for number in range(-(-ROUNDS // len(CATALOGS))):
+            logs = strike(url, f"{seed}/{number}", tmp_path, chance, end_connections)
+            with opened(url) as engine:
+                history.check(engine, logs)
