@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import (
     bench_changes,
     bench_insert,
+    bench_memory,
     bench_merge,
     bench_orm,
     bench_peers,
@@ -33,6 +34,7 @@ from benchmarks.measure import Report
 BENCHMARKS: dict[str, Callable[..., Report]] = {
     "changes": bench_changes.run,
     "insert": bench_insert.run,
+    "memory": bench_memory.run,
     "merge": bench_merge.run,
     "orm": bench_orm.run,
     "one-row": bench_reading.run_small,

@@ -12,6 +12,7 @@ from sqlalchemy import URL
 from benchmarks import (
     bench_changes,
     bench_insert,
+    bench_memory,
     bench_merge,
     bench_orm,
     bench_peers,
@@ -53,6 +54,14 @@ def test_an_upsert_writes_once_and_its_repetition_nothing(
         "snapshots of the same again": 0,
     }
     assert "the same again" in printed(report, capsys)
+
+
+def test_the_memory_of_a_merge_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
+    cases = (bench_memory.Case(3000, 200), bench_memory.Case(3000, 200, streams=True))
+    report = bench_memory.run(tmp_path, cases)
+    for case in cases:
+        assert "inserted=100, updated=100" in str(report.facts[f"{case.title}: result"])
+        assert isinstance(report.facts[f"{case.title}: MB added"], int)
 
 
 def test_recent_keys_are_merged_into_tables_of_two_sizes(tmp_path: Path) -> None:

@@ -295,6 +295,23 @@ def test_keys_are_deleted_once_and_missing_ones_do_not_matter(lake: Engine) -> N
     assert [row[0] for row in everything(lake)] == [0, 2, 3]
 
 
+def test_a_streaming_source_never_sits_in_memory_whole(lake: Engine) -> None:
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+    before, held = pa.total_allocated_bytes(), []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 400_000, 10_000):
+            held.append(pa.total_allocated_bytes() - before)
+            ids = list(range(start, start + 10_000))
+            names = [f"{number:0100}" for number in ids]
+            yield pa.RecordBatch.from_pydict({"id": ids, "name": names}, schema)
+
+    source = pa.RecordBatchReader.from_batches(schema, batches())
+    assert run(lake, upsert(t, source)).inserted == 400_000 - 5
+    assert len(held) == 40
+    assert max(held) < 12_000_000  # all batches together take 44 MB
+
+
 @pytest.mark.parametrize(
     ("kinds", "result"),
     [
