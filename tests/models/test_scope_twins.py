@@ -8,10 +8,10 @@ undone, statements that are refused.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +82,8 @@ QUERIES: Sequence[Any] = (
 
 PEOPLE: Any = Person.__table__
 _KEYS = range(1, 8)
+#: How many sessions there are; ``TWIN_SESSIONS=1000`` takes some minutes.
+SESSIONS, STEPS_OF_SESSION = int(os.environ.get("TWIN_SESSIONS", "40")), 5
 Step = Callable[[Session, random.Random], Any]
 
 
@@ -291,16 +293,17 @@ def _end(session: Session, *, undo: bool) -> None:
         session.commit()
 
 
-@pytest.fixture
-def engines(tmp_path: Path) -> Iterator[list[Engine]]:
-    lake = URL.create("ducklake", database=str(tmp_path / "twin.ducklake"))
-    small = URL.create("ducklake", database=str(tmp_path / "small.ducklake"))
-    options = {"enforce_constraints": "all"}
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Engine]]:
+    directory = tmp_path_factory.mktemp("twins")
+    lake = URL.create("ducklake", database=str(directory / "twin.ducklake"))
+    small = URL.create("ducklake", database=str(directory / "small.ducklake"))
+    everything = {"enforce_constraints": "all"}
     thresholds = WriteScope(max_rows=4, max_bytes=512, direct_rows=3)
     made = [
-        create_engine(f"sqlite:///{tmp_path / 'twin.sqlite'}"),
-        create_engine(lake, ducklake_write_scope=True, **options),
-        create_engine(small, ducklake_write_scope=thresholds, **options),
+        create_engine(f"sqlite:///{directory / 'twin.sqlite'}"),
+        create_engine(lake, ducklake_write_scope=True, **everything),
+        create_engine(small, ducklake_write_scope=thresholds, **everything),
     ]
     event.listen(made[0], "connect", _as_strict_as_a_lake)
     event.listen(made[0], "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
@@ -316,11 +319,12 @@ def _as_strict_as_a_lake(connection: Any, _: Any) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(SESSIONS))
 def test_twins_agree_after_every_step(engines: list[Engine], seed: int) -> None:
-    chance = random.Random(seed)
+    """M12, M38: a session of a few steps, on what the sessions before it have left."""
     twins = Twins(engines)
-    for _ in range(3):
-        run(twins, chance, 12)
-    for session in twins.sessions:
-        session.close()
+    try:
+        run(twins, random.Random(seed), STEPS_OF_SESSION)
+    finally:
+        for session in twins.sessions:
+            session.close()
