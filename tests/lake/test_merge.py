@@ -296,7 +296,8 @@ def test_keys_are_deleted_once_and_missing_ones_do_not_matter(lake: Engine) -> N
 
 
 def test_a_streaming_source_never_sits_in_memory_whole(lake: Engine) -> None:
-    schema = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+    columns: dict[str, pa.DataType] = {"id": pa.int64(), "name": pa.string()}
+    schema = pa.schema(columns)
     before, held = pa.total_allocated_bytes(), []
 
     def batches() -> Iterator[pa.RecordBatch]:
