@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import (
     bench_changes,
+    bench_contention,
     bench_insert,
     bench_memory,
     bench_merge,
@@ -33,6 +34,7 @@ from benchmarks.measure import Report
 
 BENCHMARKS: dict[str, Callable[..., Report]] = {
     "changes": bench_changes.run,
+    "contention": bench_contention.run,
     "insert": bench_insert.run,
     "memory": bench_memory.run,
     "merge": bench_merge.run,
