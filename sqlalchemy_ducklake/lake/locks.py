@@ -26,7 +26,7 @@ from pathlib import Path
 import duckdb
 
 from sqlalchemy_ducklake.errors import LockTimeout
-from sqlalchemy_ducklake.lake.attach import identifier
+from sqlalchemy_ducklake.lake.attach import identifier, literal
 from sqlalchemy_ducklake.lake.catalogs import DuckDBCatalog, PostgresCatalog
 from sqlalchemy_ducklake.lake.changes import TableName
 from sqlalchemy_ducklake.lake.config import LakeConfig
@@ -137,8 +137,11 @@ def fence(session: Session, *, timeout: float) -> Iterator[None]:
     schema = config.metadata_schema
     table = "ducklake_snapshot" if schema is None else f"{identifier(schema)}.ducklake_snapshot"
     with _backend(session, timeout) as (duck, database):
-        statement = f"lock table {table} in share mode"
-        duck.execute("CALL postgres_execute($1, $2)", [database, statement])
+        # Who may not write that table cannot lock it either, and has published nothing.
+        asked = f"select has_table_privilege({literal(table)}, 'insert') as may"
+        if duck.execute("FROM postgres_query($1, $2)", [database, asked]).fetchone() == (True,):
+            statement = f"lock table {table} in share mode"
+            duck.execute("CALL postgres_execute($1, $2)", [database, statement])
         yield
 
 
