@@ -309,11 +309,13 @@ class Connection(PendingWrites, Exceptions):
             calm = self._undisturbed() if deleting else contextlib.nullcontext()
             with calm, self.deadline.watching():
                 self._duck.execute(statement, sendable(values))
-        except duckdb.Error as error:
+        except (duckdb.Error, KeyboardInterrupt) as error:
             self.note(error)
             raise
         except RuntimeError as error:
-            # How DuckDB's client passes on an interrupt from the keyboard.
+            # How DuckDB's client passes on an interrupt from the keyboard; until they are
+            # told too, its other threads work on, and whatever comes next waits for them.
+            self._duck.interrupt()
             self.note(error)
             raise (error.__cause__ or error) from None
 

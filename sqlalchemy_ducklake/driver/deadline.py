@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import duckdb
 
+from sqlalchemy_ducklake.driver.keyboard import stopping
 from sqlalchemy_ducklake.errors import StatementTimeout
 
 if TYPE_CHECKING:
@@ -49,7 +50,15 @@ class Deadline:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Interrupt the engine when the time is over; raises StatementTimeout then."""
+        """Interrupt the engine when the time is over, or Ctrl-C is pressed.
+
+        Raises StatementTimeout or KeyboardInterrupt then.
+        """
+        with stopping(self._interrupt), self._timed():
+            yield
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
         if self._end is None:
             yield
             return
@@ -100,7 +109,7 @@ def fetching_in_time(method: _Method) -> _Method:
                 return method(cursor, *args, **kwargs)
         except duckdb.NotSupportedError:
             raise  # by this driver: the engine goes on with its stream
-        except duckdb.Error as error:
+        except (duckdb.Error, KeyboardInterrupt) as error:
             cursor.connection.note(error)
             raise
 

@@ -243,11 +243,38 @@ def test_streaming_needs_memory_for_a_batch_only(connection: driver.Connection) 
     assert peak < 6_000_000  # the rows together take 60 MB
 
 
-def test_an_interrupt_from_the_keyboard_is_one(connection: driver.Connection) -> None:
-    # With more threads DuckDB waits for what the others have begun.
-    connection.cursor().execute("SET threads = 1")
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) FROM range(60000000000) a(i) WHERE hash(i) % 7 = 1",
+        # One task of this takes minutes, in which DuckDB itself looks for no signal.
+        "SELECT count(*) FROM range(3000000) a(i), range(300000) b(j) WHERE i * j % 100003 = 7",
+        "SELECT i, hash(i) FROM range(40000000000) a(i) WHERE i % 1000000 = 1",
+    ],
+)
+def test_ctrl_c_stops_whatever_the_engine_does(
+    connection: driver.Connection, threads: int, query: str
+) -> None:
+    cursor = connection.cursor().execute(f"SET threads = {threads}")
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    long = "SELECT sum(a.range * b.range) FROM range(200000) a, range(200000) b"
     with pytest.raises(KeyboardInterrupt):
-        connection.cursor().execute(long)
-    assert connection.cursor().execute("SELECT 1").fetchall() == [(1,)]
+        cursor.execute(query).fetchall()
+    connection.rollback()
+    assert cursor.execute("SELECT 1").fetchall() == [(1,)]
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_program_that_handles_ctrl_c_itself_is_left_alone(
+    connection: driver.Connection,
+) -> None:
+    told: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: told.append(number))
+    try:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        long = "SELECT count(*) FROM range(300000000) a(i) WHERE hash(i) % 7 = 1"
+        ((number,),) = connection.cursor().execute(long).fetchall()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert number > 0
+    assert told == [signal.SIGINT]
