@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import duckdb
 import pytest
 from sqlalchemy import (
     Column,
@@ -27,6 +29,7 @@ from fixtures.catalogs import PostgresServer
 from sqlalchemy_ducklake import errors, maintain, run_transaction
 from sqlalchemy_ducklake.dialect.url import url_from_config
 from sqlalchemy_ducklake.lake import locks
+from sqlalchemy_ducklake.lake.catalogs import PostgresCatalog
 from sqlalchemy_ducklake.lake.config import LakeConfig
 from sqlalchemy_ducklake.lake.instances import open_session
 
@@ -162,3 +165,20 @@ def test_waiting_in_vain_is_an_error_of_sqlalchemy(postgres_lake: LakeConfig) ->
     run_transaction(engine, work, alone=True)
     assert ran == [1]
     engine.dispose()
+
+
+def test_upkeep_waits_for_a_reader_no_longer_than_the_server_says(
+    engine: Engine, postgres_lake: LakeConfig, postgres_server: PostgresServer
+) -> None:
+    catalog = postgres_lake.catalog
+    assert isinstance(catalog, PostgresCatalog)
+    postgres_server.run(f"ALTER DATABASE {catalog.database} SET lock_timeout = '300ms';")
+    postgres_server.end_connections()
+    with engine.connect() as reader:
+        assert len(reader.execute(select(table)).all()) == 2
+        # If it cannot have what it wants it says so, and the reader is not disturbed.
+        with contextlib.suppress(OperationalError, duckdb.Error):
+            maintain(engine)
+        assert len(reader.execute(select(table)).all()) == 2
+    maintain(engine)
+    assert count(engine) == 2
