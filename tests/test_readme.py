@@ -120,6 +120,6 @@ def test_the_urls_of_the_table_are_understood() -> None:
 
 def test_the_option_table_names_every_option_and_no_other() -> None:
     documented = [name for cells in table("| option | meaning |") for name in quoted(cells[0])]
-    tables = (url.LAKE, url.POSTGRES, *url.STORES.values())
+    tables = (url.LAKE, url.CONNECTION, url.POSTGRES, *url.STORES.values())
     options = [option.name for each in tables for option in each]
     assert sorted(documented) == sorted([*options, f"{url.SETTING}<setting>"])
