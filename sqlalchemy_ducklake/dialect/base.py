@@ -122,6 +122,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         asked = ducklake_write_scope
         self.write_scope = self.usual_scope if asked is None else checked_scope(asked)
         self.alias = "lake"
+        self.has_local_files = True
         self.metadata_schema: str | None = None
         self._hold: Hold | None = None
         event.listen(self, "handle_error", name_step)
@@ -144,6 +145,7 @@ class DuckLakeDialect(Reflection, DefaultDialect):
         self.metadata_schema = config.metadata_schema
         self.metadata_catalog = config.metadata_catalog
         self.default_schema_name = config.schema
+        self.has_local_files = "://" not in (config.data_path or "")
         return cast("ConnectArgsType", ((config,), connect_options(url)))
 
     @classmethod

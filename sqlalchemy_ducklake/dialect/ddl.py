@@ -10,6 +10,7 @@ driver runs in one transaction.  Temporary tables live in DuckDB itself, which h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from sqlalchemy_ducklake.dialect import tags
 from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
 from sqlalchemy_ducklake.dialect.layout import Layout, layout_of
 from sqlalchemy_ducklake.driver.script import Role, Script, Step
+from sqlalchemy_ducklake.errors import NameTooLong
 from sqlalchemy_ducklake.keys import constraints_tag, key_tags
 
 # A key is compared for equality, and these types have none that means the same for every
@@ -38,6 +40,12 @@ MISSING = "missing"
 _NESTED_KEY = "a nested value cannot be a key; use a column for each part"
 
 
+# The most bytes that a file system takes for the name of a folder.
+_LONGEST = 255
+# Names of these letters alone become those of folders.
+_names_folder = re.compile(r"[A-Za-z0-9_-]+").fullmatch
+
+
 class DuckLakeDDLCompiler(DDLCompiler):
     """Compile data definition to what DuckLake understands, constraints to comments."""
 
@@ -53,6 +61,8 @@ class DuckLakeDDLCompiler(DDLCompiler):
         there already keeps its own keys.
         """
         table = create.element
+        if not _is_temporary(table):
+            self._require_folder("table", str(table.name))
         base: Any = super()
         created = str(base.visit_create_table(create, **kw)).strip()
         rest = [*self._comments(table), *self._layout(table)]
@@ -65,6 +75,17 @@ class DuckLakeDDLCompiler(DDLCompiler):
             defines=True,
         )
         return ";\n".join([self._count_missing(table), created, *rest])
+
+    def visit_create_schema(self, create: schema.CreateSchema, **kw: Any) -> str:
+        """Compile as SQL has it; raises NameTooLong if it could hold no file."""
+        self._require_folder("schema", str(create.element))
+        return str(super().visit_create_schema(create, **kw))
+
+    def _require_folder(self, kind: str, name: str) -> None:
+        """Refuse what the engine would make, and could then write nothing into."""
+        local = getattr(self.dialect, "has_local_files", True)
+        if local and len(name) > _LONGEST and _names_folder(name):
+            raise NameTooLong(kind, name, _LONGEST)
 
     def _layout(self, table: schema.Table) -> Iterator[str]:
         """Give the statements that lay out a table that was just created."""

@@ -261,6 +261,35 @@ class GeneratedAlways(duckdb.ProgrammingError):
         )
 
 
+class NameTooLong(duckdb.ProgrammingError):
+    """A table or schema would get a folder whose name no file system takes.
+
+    DuckLake names the folder after it, if it is made of letters, digits, ``_`` and ``-`` of
+    ASCII; others get a number.  ``kind``, ``name`` and ``expected`` (the most letters) say
+    which.
+    """
+
+    sqlstate = "42622"
+
+    def __init__(self, kind: str, name: str, expected: int) -> None:
+        super().__init__(kind, name, expected)
+        self.kind = kind
+        self.name = name
+        self.expected = expected
+
+    @property
+    def found(self) -> int:
+        """How many letters the name has."""
+        return len(self.name)
+
+    def __str__(self) -> str:
+        return (
+            f"the {self.kind} {self.name!r} could be made, but never hold a file: its name has "
+            f"{self.found} letters, and that of a folder at most {self.expected}; nothing was "
+            "made. Choose a shorter name"
+        )
+
+
 class IntervalTooLong(duckdb.DataError):
     """An INTERVAL has more microseconds than Arrow has room for: 292 years of them.
 

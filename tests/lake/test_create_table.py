@@ -32,6 +32,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateSchema, CreateTable
 
+from sqlalchemy_ducklake import errors
+
 Snapshots = Callable[[], int]
 
 
@@ -246,6 +248,24 @@ def test_if_not_exists_leaves_the_keys_of_a_table_that_is_there(engine: Engine) 
     inspector = inspect(engine)
     assert inspector.get_pk_constraint("t")["constrained_columns"] == ["a"]
     assert inspector.get_table_comment("t")["text"] == "old"
+
+
+def test_a_name_that_no_folder_can_have_is_refused(engine: Engine) -> None:
+    fits, odd, temporary = "a" * 255, "ä" * 400, "t" * 400
+    with engine.begin() as connection:
+        with pytest.raises(errors.NameTooLong) as caught:
+            Table("b" * 256, MetaData(), Column("id", Integer)).create(connection)
+        error = caught.value
+        assert (error.kind, error.found, error.expected) == ("table", 256, 255)
+        with pytest.raises(errors.NameTooLong, match="the schema"):
+            connection.execute(CreateSchema("s" * 256))
+        for name in (fits, odd):
+            Table(name, MetaData(), Column("id", Integer)).create(connection)
+            connection.exec_driver_sql(f"INSERT INTO {name} SELECT range FROM range(20)")
+        Table(temporary, MetaData(), Column("id", Integer), prefixes=["TEMPORARY"]).create(
+            connection
+        )
+    assert inspect(engine).get_table_names() == [fits, odd]
 
 
 def test_a_foreign_key_into_a_translated_schema_is_kept_under_its_real_name(
