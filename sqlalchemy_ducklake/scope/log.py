@@ -103,15 +103,16 @@ class Log:
         return own_name(f"shown {self.table[0]}.{self.table[1]}")
 
     def make(self) -> str:
-        """CREATE TEMP TABLE <log> (<columns of the table and of a version>)."""
+        """CREATE OR REPLACE TEMP TABLE <log> (<columns of the table and of a version>)."""
         columns = [*map(_defined, self.columns)]
         columns += [f"{identifier(each)} BIGINT" for each in (ROW, SINCE, UNTIL)]
         columns += [f"{identifier(GONE)} BOOLEAN"]
-        return f"CREATE TEMP TABLE {self.name} ({', '.join(columns)})"
+        return f"CREATE OR REPLACE TEMP TABLE {self.name} ({', '.join(columns)})"
 
     def copy(self) -> str:
         """CREATE the copy of the table, with its row ids."""
-        return f"CREATE TEMP TABLE {self._copy} AS SELECT *, rowid AS rowid FROM {self.target}"
+        rows = f"SELECT *, rowid AS rowid FROM {self.target}"
+        return f"CREATE OR REPLACE TEMP TABLE {self._copy} AS {rows}"
 
     @property
     def _copy(self) -> str:

@@ -208,6 +208,21 @@ def test_m29_an_error_of_the_engine_leaves_nothing_but_rollback(scoped: Engine) 
         assert names(connection) == ["a", "b", "n3"]
 
 
+def test_m29_a_statement_that_fails_half_way_poisons_the_scope(scoped: Engine) -> None:
+    with scoped.connect() as connection:
+        unknown = owners.insert().values(id=3, name="c").returning(func.no_such(owners.c.id))
+        with pytest.raises(exc.ProgrammingError, match="no_such"):
+            connection.execute(unknown)
+        for statement in (select(owners), owners.delete()):
+            with pytest.raises(exc.OperationalError, match="no_such") as caught:
+                connection.execute(statement)
+            assert isinstance(caught.value.orig, errors.TransactionAborted)
+        with pytest.raises(exc.OperationalError, match="no_such"):
+            connection.commit()
+        connection.rollback()
+        assert names(connection) == ["a", "b"]
+
+
 def test_a_rollback_and_a_commit_leave_nothing_temporary(scoped: Engine) -> None:
     left = text(
         "SELECT table_name FROM duckdb_tables() WHERE temporary UNION ALL "
