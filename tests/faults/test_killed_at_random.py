@@ -111,7 +111,8 @@ def execute(connection: Connection, step: Operation) -> None:
 
 def write(url: URL, prefix: str, log: Log) -> None:
     """Do one operation after the other, and say so before and after."""
-    engine = create_engine(url)
+    # Every second one keeps aside what a transaction writes, and so does the one that dies.
+    engine = create_engine(url, ducklake_write_scope=sum(map(int, prefix.split("/"))) % 2 == 1)
     number, end = 0, time.time() + LONGEST
     while time.time() < end:
         name, number = f"{prefix}/{number}", number + 1

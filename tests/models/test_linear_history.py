@@ -154,7 +154,8 @@ class Writer:
 
 
 def write(url: URL, number: int, seed: int, folder: str, others: int) -> list[Operation]:
-    engine = create_engine(url)
+    # Every second one keeps aside what a transaction writes.
+    engine = create_engine(url, ducklake_write_scope=bool(number % 2))
     writer = Writer(engine, number, seed)
     end = gather(folder, number, others) + SECONDS
     for kind in KINDS:
