@@ -116,3 +116,8 @@ def rows_name() -> str:
 def own_name(name: str) -> str:
     """Give a name that no user's collides with."""
     return f"_{name}_{_SUFFIX}"
+
+
+def is_own(name: str) -> bool:
+    """Tell whether a name is one that this module has given."""
+    return name.startswith("_") and name.endswith(f"_{_SUFFIX}")

@@ -30,6 +30,8 @@ _PART = r'(?:"(?:[^"]|"")*"|[^."\s]+)'
 _LEADING_NAME, _DOTTED = re.compile(_PART), re.compile(rf"{_PART}(?:\.{_PART})*")
 
 _SERIALIZE = "SELECT json_serialize_sql($1)"
+_MACROS = """SELECT DISTINCT function_name FROM duckdb_functions()
+    WHERE lower(database_name) = lower($1)"""
 _WRITE = "SELECT json_deserialize_sql($1::JSON)"
 
 
@@ -63,7 +65,10 @@ class Tree:
     shown: Mapping[TableName, str]
     tables: list[tuple[TableName, Node]] = field(default_factory=list)
     dated: list[tuple[TableName, Node]] = field(default_factory=list)
+    calls: set[str] = field(default_factory=set)
     plain: bool = True
+    odd: bool = False
+    others: bool = False
 
     def __post_init__(self) -> None:
         for node in _nodes(self.root):
@@ -77,13 +82,17 @@ class Tree:
                 # Another snapshot is as it was.
                 found = self.dated if node.get("at_clause") else self.tables
                 found.append((table, node))
-            elif node.get("at_clause"):
-                self.plain = False  # the engine cannot tell what is read there (1.5.5)
+            else:
+                self.others = self.others or table is not None
+                # The engine cannot tell what is read there (1.5.5).
+                self.plain = self.plain and not node.get("at_clause")
+        elif node.get("class") == "FUNCTION":
+            self.calls.add(node["function_name"].lower())
         elif node.get("class") == "COLUMN_REF":
             name = node["column_names"][-1].lower()
-            self.plain = self.plain and name not in UNSEEN_COLUMNS
+            self.odd = self.odd or name in UNSEEN_COLUMNS
         elif node.get("type") == "SHOW_REF":
-            self.plain = False  # of a view it would tell other things
+            self.odd = True  # of a view it would tell other things
         elif "cte_map" in node:
             # What a common table expression hides is told by the engine alone.
             hidden = {each["key"].lower() for each in node["cte_map"]["map"]}
@@ -125,7 +134,9 @@ def led(
     if serialized is None:
         return None
     tree = Tree(json.loads(serialized), place, shown)
-    if not tree.plain or _reads_unseen(duck, serialized, place, shown, logs):
+    # What is odd of a view matters only where one is read.
+    odd = tree.odd and bool(tree.tables)
+    if odd or not tree.plain or _reads_unseen(duck, serialized, place, shown, logs):
         return None
     if not tree.tables:
         return text
@@ -151,11 +162,20 @@ def _reads_unseen(
         if node.get("class") == "PARAMETER":
             _make_null(node)
     text = _written(duck, tree.root)
+    if text is None:
+        return True
     try:
-        names = set() if text is None else duck.get_table_names(text, qualified=True)
+        names = duck.get_table_names(text, qualified=True)
+    except duckdb.BinderException:
+        # It does without parameters what this cannot; then only views and macros matter.
+        return tree.others or not tree.calls.isdisjoint(_macros(duck, place))
     except duckdb.Error:
         return True
-    return text is None or any(_names_one(name, shown) for name in names)
+    return any(_names_one(name, shown) for name in names)
+
+
+def _macros(duck: duckdb.DuckDBPyConnection, place: Place) -> set[str]:
+    return {name.lower() for (name,) in duck.execute(_MACROS, [place.lake]).fetchall()}
 
 
 def _names_one(name: str, shown: Mapping[TableName, str]) -> bool:

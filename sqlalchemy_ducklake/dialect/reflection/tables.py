@@ -33,6 +33,7 @@ from sqlalchemy_ducklake.dialect.reflection.macros import (
 from sqlalchemy_ducklake.dialect.reflection.question import Question
 from sqlalchemy_ducklake.errors import MalformedTag, StaleConstraint
 from sqlalchemy_ducklake.lake.config import DEFAULT_ALIAS
+from sqlalchemy_ducklake.merge.staging import is_own
 
 _Key = tuple[str | None, str]
 _ANY = {"scope": ObjectScope.ANY, "kind": ObjectKind.ANY}
@@ -107,14 +108,16 @@ class Reflection:
         self, connection: Connection, schema: str | None = None, **_: Any
     ) -> list[str]:
         """Return the names of the temporary tables of this connection."""
-        return [] if schema else engine.temporary_table_names(connection)
+        found = [] if schema else engine.temporary_table_names(connection)
+        return [name for name in found if not is_own(name)]
 
     @reflection.cache
     def get_temp_view_names(
         self, connection: Connection, schema: str | None = None, **_: Any
     ) -> list[str]:
         """Return the names of the temporary views of this connection."""
-        return [] if schema else engine.view_names(connection, engine.TEMPORARY, "main")
+        found = [] if schema else engine.view_names(connection, engine.TEMPORARY, "main")
+        return [name for name in found if not is_own(name)]
 
     def get_materialized_view_names(self, *_: Any, **__: Any) -> list[str]:
         """Return nothing: a lake has no materialized views."""

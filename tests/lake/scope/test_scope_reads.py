@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     exc,
     func,
+    inspect,
     select,
     text,
     union_all,
@@ -148,6 +149,22 @@ def test_names_with_dots_quotes_and_other_schemas(open_scoped: Callable[..., Eng
         for number, table in enumerate(tables):
             found = connection.scalar(select(table.c["V %"]).where(table.c['i"d'] == 1))
             assert found == f"v{number}"
+
+
+def test_reflection_costs_no_savepoint_and_shows_nothing_of_the_scope(scoped: Engine) -> None:
+    with scoped.begin() as connection:
+        savepoint = connection.begin_nested()
+        kept(connection)
+        inspector = inspect(connection)
+        assert inspector.get_table_names() == ["accounts", "events", "owners"]
+        assert inspector.get_temp_table_names() == inspector.get_temp_view_names() == []
+        assert inspector.get_view_names() == []
+        again = Table("owners", MetaData(), autoload_with=connection)
+        assert [column.name for column in again.c] == ["id", "name"]
+        assert inspector.get_pk_constraint("accounts")["constrained_columns"] == ["id"]
+        assert connection.scalar(text("SELECT max(snapshot_id) FROM lake.snapshots()")) == 2
+        savepoint.rollback()
+        assert connection.scalar(select(func.count()).select_from(owners)) == 2
 
 
 def _row(number: int, value: str) -> dict[str, Any]:
