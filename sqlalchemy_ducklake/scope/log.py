@@ -42,12 +42,12 @@ class LakeColumn(NamedTuple):
 
 def overlay_name(schema: str, table: str) -> str:
     """Name the view through which statements that change rows see a table."""
-    return own_name(f"overlay {schema}.{table}")
+    return own_name(f"log overlay {schema}.{table}")
 
 
 def log_name(schema: str, table: str) -> str:
     """Name the log of a table."""
-    return own_name(f"log {schema}.{table}")
+    return own_name(f"log table {schema}.{table}")
 
 
 def next_name(number: int) -> str:
@@ -100,7 +100,7 @@ class Log:
     @property
     def shown(self) -> str:
         """The bare name of the view for queries."""
-        return own_name(f"shown {self.table[0]}.{self.table[1]}")
+        return own_name(f"log shown {self.table[0]}.{self.table[1]}")
 
     def make(self) -> str:
         """CREATE OR REPLACE TEMP TABLE <log> (<columns of the table and of a version>)."""
@@ -116,7 +116,7 @@ class Log:
 
     @property
     def _copy(self) -> str:
-        return identifier(own_name(f"log of the copy {self.table[0]}.{self.table[1]}"))
+        return identifier(own_name(f"log copy {self.table[0]}.{self.table[1]}"))
 
     def views(self) -> Iterator[str]:
         """CREATE the views; again once they show something else."""
