@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -264,8 +265,9 @@ class Scope:
             return None
 
     def _setting(self, text: str) -> str | None:
-        words = text.lower().split()
-        if words[:1] == ["use"] or "schema" in words or "search_path" in text.lower():
+        """Give a setting back, unless it may let names mean something else from now on."""
+        found = _SETTING.match(text.lower())
+        if found is None or found[1] in {"schema", "search_path"}:
             self.open = False
             return None
         return text
@@ -329,6 +331,7 @@ class Scope:
         self._connection.reading()
 
 
+_SETTING = re.compile(r"\s*(?:re)?set\s+(?:(?:session|global|local|variable)\s+)?(\w+)")
 _WRITTEN = ("inserted", "updated", "matched", "deleted")
 _BYTES_PER_VALUE = 8
 

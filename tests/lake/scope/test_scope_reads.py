@@ -167,6 +167,33 @@ def test_reflection_costs_no_savepoint_and_shows_nothing_of_the_scope(scoped: En
         assert connection.scalar(select(func.count()).select_from(owners)) == 2
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'USE lake."o"',
+        "/* c */ USE lake.o",
+        "SET schema='lake.o'",
+        "SET SESSION schema = 'lake.o'",
+    ],
+)
+def test_names_that_mean_something_else_from_now_on(scoped: Engine, statement: str) -> None:
+    with scoped.begin() as connection:
+        connection.execute(text("CREATE SCHEMA o"))
+        connection.execute(text("CREATE TABLE o.accounts AS SELECT 7 AS id, 7 AS balance"))
+    with scoped.connect() as connection:
+        kept(connection)
+        connection.exec_driver_sql(statement)
+        assert connection.execute(text("SELECT * FROM accounts")).all() == [(7, 7)]
+        assert connection.scalar(text("SELECT count(*) FROM lake.main.owners")) == 3
+        connection.execute(text("UPDATE accounts SET balance = 8"))
+        connection.exec_driver_sql("USE lake.main")
+        connection.execute(accounts.insert(), {"id": 9, "owner": 1, "balance": 9})
+        assert connection.scalar(select(func.sum(accounts.c.balance))) == 50
+        connection.commit()
+        assert connection.scalar(text("SELECT balance FROM o.accounts")) == 8
+        assert connection.scalar(select(func.sum(accounts.c.balance))) == 50
+
+
 def _row(number: int, value: str) -> dict[str, Any]:
     return {'i"d': number, "V %": value}
 
