@@ -17,6 +17,7 @@ from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import FromClause, TableClause
 
 from sqlalchemy_ducklake.constructs.insert import OnConflict
+from sqlalchemy_ducklake.constructs.source import Batch
 from sqlalchemy_ducklake.dialect.computed import computed_columns
 from sqlalchemy_ducklake.dialect.conflicts import ignores_any_key, parameters_of, upsert_plan
 from sqlalchemy_ducklake.dialect.constraints import only_if_all
@@ -157,6 +158,8 @@ class InsertCompiler(ScriptCompiler):
         select = None
         if statement.select is not None:
             entry: Any = self.stack[-1]
+            if _goes_by_name(statement.select, columns):
+                self.source_target = target
             select = self.process(entry["insert_from_select"], insert_into=True, **kw)
         return Given(
             target,
@@ -290,6 +293,15 @@ class InsertCompiler(ScriptCompiler):
 def _is_fetched(column: Any) -> bool:
     """Tell whether a column has a default of which nothing more is known."""
     return type(getattr(column, "server_default", None)) is FetchedValue
+
+
+def _goes_by_name(select: Any, columns: Sequence[Any]) -> bool:
+    """Tell whether rows of the program go as they are into columns of the same names."""
+    found = list(select.selected_columns)
+    return all(
+        isinstance(getattr(each, "table", None), Batch) and each.name == column.name
+        for each, column in zip(found, columns, strict=False)
+    )
 
 
 def _allocated(target: FromClause, columns: Sequence[Any]) -> Column[Any] | None:

@@ -181,11 +181,18 @@ def _exact_moment(value: Any, arrow: Any) -> str | None:
 
 
 def _storable_interval(value: Any, _: Any) -> str | None:
-    if not isinstance(value, dt.timedelta):
+    if isinstance(value, dt.timedelta):
+        # The days, which count apart, are all that is negative.
+        months, days, nanoseconds = 0, value.days, value.microseconds * 1000
+    elif isinstance(value, pa.MonthDayNano):
+        months, days, nanoseconds = value
+    else:
         return None
-    if value < dt.timedelta():
+    if min(months, days, nanoseconds) < 0:
         return "Parquet files hold no negative intervals"
-    if value.microseconds % 1000:
+    if nanoseconds // 1_000_000 >= 1 << 32:
+        return "Parquet files have room for 49 days in milliseconds; count them as days"
+    if nanoseconds % 1_000_000:
         return "Parquet files keep intervals in milliseconds, the rest would be lost"
     return None
 

@@ -162,7 +162,12 @@ def _is_number(arrow: pa.DataType) -> bool:
 
 def _fitted_column(column: Any, parameter: Parameter | None) -> Any:
     wanted = _type(column.type, parameter)
-    if wanted == column.type or parameter is None:
+    if parameter is None:
+        return column
+    if pa.types.is_interval(wanted):
+        # What of it a file would lose, only its values tell.
+        return column_of(parameter, column.to_pylist())
+    if wanted == column.type:
         return column
     try:
         if not pa.types.is_floating(column.type) and not _loses(column.type, wanted):

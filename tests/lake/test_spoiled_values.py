@@ -6,15 +6,18 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from sqlalchemy import (
     ARRAY,
     Column,
     Connection,
+    Date,
     Engine,
     Integer,
     Interval,
     MetaData,
+    Numeric,
     Table,
     exc,
     insert,
@@ -25,6 +28,7 @@ from sqlalchemy import (
 
 from sqlalchemy_ducklake import driver, errors, upsert
 from sqlalchemy_ducklake.dialect import types as lake
+from sqlalchemy_ducklake.writer import write_table
 
 moment = dt.datetime.fromisoformat
 Road = Callable[[Connection, Table, Any], object]
@@ -139,3 +143,57 @@ def test_arrow_holds_no_interval_that_is_longer_than_it_can(
     query = "SELECT [INTERVAL '400 years', NULL, INTERVAL '-291 years'] AS v"
     (row,) = cursor.execute(query).fetch_arrow_table().to_pylist()
     assert [None if each is None else each.months for each in row["v"]] == [4800, None, -3492]
+
+
+def spans(months: int, days: int, nanoseconds: int) -> pa.Array[Any]:
+    return pa.array([(months, days, nanoseconds)] * 20, pa.month_day_nano_interval())
+
+
+def durations(**parts: int) -> pa.Array[Any]:
+    return pa.array([dt.timedelta(**parts)] * 20, pa.duration("us"))
+
+
+APPENDED = [
+    (Numeric(10, 2), pa.array([1.005] * 20), "would be rounded"),
+    (Integer(), pa.array([1.5] * 20), "not a whole number"),
+    (Date(), pa.array([moment("2020-01-01T05:00:00")] * 20), "time of day"),
+    (lake.TIMESTAMP_S(), pa.array([moment("2020-01-01T00:00:00.5")] * 20), "counts in s,"),
+    (Interval(), durations(microseconds=1), "milliseconds"),
+    (Interval(), durations(days=-1), "no negative"),
+    (Interval(), spans(0, -1, 0), "no negative"),
+    (Interval(), spans(0, 0, 1000), "milliseconds"),
+    (Interval(), spans(0, 0, 50 * 86400 * 10**9), "49 days"),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "reason"), APPENDED)
+def test_arrow_data_that_would_change_is_refused(
+    engine: Engine, kind: Any, values: pa.Array[Any], reason: str
+) -> None:
+    data = pa.table({"id": pa.array(range(20), pa.int32()), "v": values})
+    plain = Table("plain", MetaData(), Column("id", Integer), Column("v", kind))
+    with engine.connect() as connection:
+        plain.create(connection)
+        keyed = made(connection, kind)
+        for write in (
+            lambda: write_table(connection, plain, data),
+            lambda: write_table(connection, plain, data.to_reader()),
+            lambda: connection.execute(upsert(keyed, data)),
+        ):
+            with pytest.raises((exc.DataError, errors.ValueRefused), match=reason):
+                write()
+            connection.rollback()
+            plain.create(connection)
+            keyed.create(connection)
+
+
+def test_intervals_of_arrow_are_carried_exactly(engine: Engine) -> None:
+    table = Table("t", MetaData(), Column("id", Integer), Column("v", Interval))
+    table.create(engine)
+    for values in (durations(days=62, hours=12), spans(2, 2, 12 * 3600 * 10**9)):
+        data = pa.table({"id": pa.array(range(20), pa.int32()), "v": values})
+        with engine.begin() as connection:
+            write_table(connection, table, data)
+            found = set(connection.scalars(select(table.c.v)))
+            assert found == {dt.timedelta(days=62, hours=12)}
+            connection.execute(table.delete())
