@@ -127,8 +127,10 @@ class Scope:
                 if not self._know(table, staging):
                     return False
         except duckdb.Error as error:
-            # Is it no table, the statement itself will say so.
             self._connection.note(error)
+            if self._connection.aborted:
+                raise
+            # Is it no table, the statement itself will say so.
             return False
         return True
 

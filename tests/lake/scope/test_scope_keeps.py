@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -319,3 +320,39 @@ def test_a_merge_sees_what_is_kept_and_is_seen(scoped: Engine) -> None:
         assert merge_result(connection.execute(statement)).inserted == 1
         connection.execute(accounts.update().where(accounts.c.id == 3).values(balance=3))
         assert connection.scalar(select(func.sum(accounts.c.balance))) == 33
+
+
+def test_partitions_that_a_statement_does_not_need_are_not_read(
+    open_scoped: Callable[..., Engine],
+) -> None:
+    """Their files are missing here; a table in partitions is not copied either."""
+    engine, wanted = open_scoped(), MetaData()
+    table = Table(
+        "parted",
+        wanted,
+        Column("region", String, primary_key=True),
+        Column("id", Integer, primary_key=True, autoincrement=False),
+        Column("n", Integer),
+        ducklake_partition_by=["region"],
+    )
+    wanted.create_all(engine)
+    regions = ("east", "north", "west")
+    with engine.begin() as connection:
+        rows = [{"region": each, "id": n, "n": 0} for each in regions for n in range(30)]
+        connection.execute(table.insert(), rows)
+    listed = text("SELECT data_file FROM ducklake_list_files('lake', 'parted')")
+    with engine.connect() as connection:
+        files = [Path(each) for each in connection.scalars(listed)]
+    hidden = [each for each in files if "region=north" not in str(each)]
+    for each in hidden:
+        each.rename(each.with_suffix(".hidden"))
+    own = (table.c.region == "north") & (table.c.id == 5)
+    with engine.begin() as connection:
+        connection.execute(table.update().where(own).values(n=1))
+        assert connection.scalar(select(table.c.n).where(own)) == 1
+        connection.execute(table.insert().values(region="north", id=99, n=9))
+        assert not is_direct(connection)
+    for each in hidden:
+        each.with_suffix(".hidden").rename(each)
+    with engine.connect() as connection:
+        assert connection.execute(select(func.count(), func.sum(table.c.n))).all() == [(91, 10)]
