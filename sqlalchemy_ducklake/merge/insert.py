@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Column, Identity, Numeric, and_, case, cast, func, select, try_cast
+from sqlalchemy import (
+    Column,
+    Identity,
+    Numeric,
+    and_,
+    case,
+    cast,
+    exists,
+    func,
+    select,
+    try_cast,
+)
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import FromClause, TableClause
 
@@ -114,7 +125,9 @@ def allocate(
     yield PlannedStep(left.where(staged.is_(None)), Step(Role.COUNTS))
     allowed = str(column.type if edge is None else edge)
     error = partial(_numbers_exhausted, str(target), column.name, allowed)
-    yield check(select(following.label("number")), error, when=_UNNUMBERED)
+    # Said once more in the query, for a shell that runs every step.
+    missing = exists(constant(1)).where(staged.is_(None)).select_from(stage)
+    yield check(select(following.label("number")).where(missing), error, when=_UNNUMBERED)
 
 
 def _following(column: Column[Any], target: FromClause, stage: TableClause) -> Any:
