@@ -83,7 +83,7 @@ QUERIES: Sequence[Any] = (
 PEOPLE: Any = Person.__table__
 _KEYS = range(1, 8)
 #: How many sessions there are; ``TWIN_SESSIONS=1000`` takes some minutes.
-SESSIONS, STEPS_OF_SESSION = int(os.environ.get("TWIN_SESSIONS", "30")), 5
+SESSIONS, STEPS_OF_SESSION = int(os.environ.get("TWIN_SESSIONS", "20")), 5
 Step = Callable[[Session, random.Random], Any]
 
 

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from sqlalchemy_ducklake import insert, run_transaction
 
-PROCESSES, TURNS, THOUGHT = 8, 2, 0.05
+PROCESSES, TURNS, THOUGHT = 8, 1, 0.05
 
 metadata = MetaData()
 tables = [
