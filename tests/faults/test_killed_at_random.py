@@ -1,8 +1,8 @@
 """Writers that are killed at random moments: what was acknowledged is there, and only once.
 
 Each operation lets its snapshot name it, so the lake's own history tells which ones came to
-pass.  They are done again on a dictionary, in that order.  ``DUCKLAKE_TEST_ROUNDS`` says how
-many writers are killed in all.
+pass.  They are done again on a dictionary, in that order.  ``pytest -m nightly`` kills 200
+writers, and ``DUCKLAKE_TEST_ROUNDS`` says how many otherwise.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ from sqlalchemy_ducklake import (
 )
 from sqlalchemy_ducklake.maintenance import Policy, delete_orphans
 
-ROUNDS = int(os.environ.get("DUCKLAKE_TEST_ROUNDS", "15"))
+FEW = int(os.environ.get("DUCKLAKE_TEST_ROUNDS", "15"))
+ROUNDS = [FEW, pytest.param(200, marks=pytest.mark.nightly)]
 WRITERS, KEYS, LONGEST = 3, 40, 1.2
 CATALOGS = ("ducklake", "ducklake+sqlite", "ducklake+postgresql")
 table = Table(
@@ -199,16 +200,17 @@ def opened(url: URL) -> Iterator[Engine]:
     engine.dispose()
 
 
+@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("catalog", CATALOGS)
 def test_no_acknowledged_write_is_lost_and_no_lake_is_broken(
-    request: pytest.FixtureRequest, tmp_path: Path, catalog: str
+    request: pytest.FixtureRequest, tmp_path: Path, catalog: str, rounds: int
 ) -> None:
     url, seed = url_of(catalog, request, tmp_path), random.randrange(1 << 30)
     chance, history = random.Random(seed), History()
     with opened(url) as engine:
         table.create(engine)
     with noted(seed):
-        for number in range(-(-ROUNDS // len(CATALOGS))):
+        for number in range(-(-rounds // len(CATALOGS))):
             logs = strike(url, f"{seed}/{number}", tmp_path, chance, kill)
             with opened(url) as engine:
                 history.check(engine, logs)
@@ -218,8 +220,12 @@ def test_no_acknowledged_write_is_lost_and_no_lake_is_broken(
                     history.check(engine, [])
 
 
+@pytest.mark.parametrize("rounds", ROUNDS)
 def test_nor_when_the_server_ends_all_connections(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: PostgresServer
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    postgres_server: PostgresServer,
+    rounds: int,
 ) -> None:
     url, seed = url_of(CATALOGS[-1], request, tmp_path), random.randrange(1 << 30)
     chance, history = random.Random(seed), History()
@@ -232,7 +238,7 @@ def test_nor_when_the_server_ends_all_connections(
     with opened(url) as engine:
         table.create(engine)
     with noted(seed):
-        for number in range(-(-ROUNDS // len(CATALOGS))):
+        for number in range(-(-rounds // len(CATALOGS))):
             logs = strike(url, f"{seed}/{number}", tmp_path, chance, end_connections)
             with opened(url) as engine:
                 history.check(engine, logs)

@@ -1,7 +1,7 @@
 """Many processes write, read, migrate and compact; the lake's own history explains it all.
 
-The four cases together write for half a minute; ``DUCKLAKE_TEST_SECONDS`` lets each run
-longer, at night say (300 for five minutes).
+The four cases together write for half a minute; ``pytest -m nightly`` lets each of them write
+for five, and ``DUCKLAKE_TEST_SECONDS`` for as long as it says.
 """
 
 from __future__ import annotations
@@ -154,11 +154,13 @@ class Writer:
             self.record.append(Operation("read", rows, between=(now, now)))
 
 
-def write(url: URL, number: int, seed: int, folder: str, others: int) -> list[Operation]:
+def write(
+    url: URL, number: int, seed: int, folder: str, others: int, seconds: float
+) -> list[Operation]:
     # Every second one keeps aside what a transaction writes.
     engine = create_engine(url, ducklake_write_scope=bool(number % 2))
     writer = Writer(engine, number, seed)
-    end = gather(folder, number, others) + SECONDS
+    end = gather(folder, number, others) + seconds
     for kind in KINDS:
         writer.turn(kind)
     while time.time() < end:
@@ -167,10 +169,10 @@ def write(url: URL, number: int, seed: int, folder: str, others: int) -> list[Op
     return writer.record
 
 
-def disturb(url: URL, number: int, folder: str, others: int) -> int:
+def disturb(url: URL, number: int, folder: str, others: int, seconds: float) -> int:
     """Compact, and change the table's definition, while others write."""
     engine = create_engine(url)
-    end, done = gather(folder, number, others) + SECONDS, 0
+    end, done = gather(folder, number, others) + seconds, 0
     while time.time() < end or not done:
         time.sleep(0.4)
         with contextlib.suppress(DBAPIError, LockTimeout):
@@ -182,10 +184,11 @@ def disturb(url: URL, number: int, folder: str, others: int) -> int:
     return done
 
 
+@pytest.mark.parametrize("seconds", [SECONDS, pytest.param(300.0, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("place", ["local", "s3"])
 @pytest.mark.parametrize("catalog", ["ducklake+postgresql", "ducklake+sqlite"])
 def test_the_history_explains_what_everybody_saw(
-    request: pytest.FixtureRequest, tmp_path: Path, catalog: str, place: str
+    request: pytest.FixtureRequest, tmp_path: Path, catalog: str, place: str, seconds: float
 ) -> None:
     url = url_of(catalog, request, tmp_path)
     if place == "s3":
@@ -204,9 +207,9 @@ def test_the_history_explains_what_everybody_saw(
     folder.mkdir()
     spawn = multiprocessing.get_context("spawn")
     with noted(seed), ProcessPoolExecutor(everybody, mp_context=spawn) as executor:
-        others = executor.submit(disturb, url, number, str(folder), everybody)
+        others = executor.submit(disturb, url, number, str(folder), everybody, seconds)
         writers = [
-            executor.submit(write, url, each, seed, str(folder), everybody)
+            executor.submit(write, url, each, seed, str(folder), everybody, seconds)
             for each in range(number)
         ]
         record = [operation for writer in writers for operation in writer.result()]
