@@ -18,6 +18,7 @@ from sqlalchemy_ducklake.errors.commits import (
 )
 from sqlalchemy_ducklake.errors.hints import has_moved, is_busy, is_lost
 from sqlalchemy_ducklake.errors.lake import LakeLocked, LakeUnavailable
+from sqlalchemy_ducklake.errors.scope import StagedRowsLost
 from sqlalchemy_ducklake.errors.tree import ClosedError, InterfaceError, StatementTimeout
 
 
@@ -98,6 +99,8 @@ _Classes = type[BaseException] | tuple[type[BaseException], ...]
 _MEANINGS: tuple[tuple[_Classes, Classification], ...] = (
     (StaleBase, Classification(Kind.STALE)),
     (SerializationFailure, Classification(Kind.CONFLICT, retry=True)),
+    # A SQLite catalog may show parts of two snapshots; then its commit would fail anyway.
+    (StagedRowsLost, Classification(Kind.CONFLICT, retry=True)),
     (LockTimeout, Classification(Kind.LOCKED, retry=True)),
     (LakeLocked, Classification(Kind.LOCKED, retry=True)),
     (FilesLost, Classification(Kind.DATA, may_have_published=True)),

@@ -125,5 +125,5 @@ def test_the_benchmarks_are_a_program(tmp_path: Path) -> None:
     help_text = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    names = "changes, insert, merge, orm, one-row, peers, reading, recent, reflection"
+    names = "changes, contention, insert, memory, merge, orm, one-row, peers, reading, recent,"
     assert names in " ".join(help_text.stdout.split())

@@ -16,6 +16,7 @@ from sqlalchemy_ducklake.errors import Classification, Kind, classify
     ("error", "kind", "retry", "usable"),
     [
         (errors.SerializationFailure(1, 2, "", ["main.t"]), Kind.CONFLICT, True, True),
+        (errors.StagedRowsLost("main.t", 1, 2), Kind.CONFLICT, True, True),
         (errors.StaleBase("main.t", 1, 2), Kind.STALE, False, True),
         (errors.CommitFailed(1, "why"), Kind.ABORTED, True, True),
         (errors.TransactionAborted(), Kind.ABORTED, False, True),
