@@ -7,7 +7,6 @@ writes what is left of it: deleted rows, changed rows and new rows of each table
 as one snapshot, in a short transaction of its own.
 
 - ``options.py``      the option and its budgets
-- ``composition.py``  what is left of several changes to one row
 - ``savepoints.py``   marks in the log, by name, nested and shadowed
 - ``log.py``          the log of one table, and the views that read through it
 - ``copies.py``       small tables are read once

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlalchemy_ducklake.scope.composition import Effect, Impossible, Kind, compose
+from models.composition import Effect, Impossible, Kind, compose
 
 _OLD, _NEW = {"a": 1, "b": 2}, {"a": 3, "b": None}
 _INSERT, _UPSERT, _UPDATE, _DELETE = Kind.INSERT, Kind.UPSERT, Kind.UPDATE, Kind.DELETE

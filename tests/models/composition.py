@@ -1,9 +1,9 @@
-"""What is left of several changes to one key, as a pure function.
+"""What is left of several changes to one key, as a pure function: the model of a scope's log.
 
 A transaction may insert a key, change it, delete it and insert it again; the lake is told
 only what all that comes to.  ``compose`` is the table of it.  The log of a scope keeps rows,
-not changes, and comes to the same: a row of the lake that is gone, a row of the lake with
-other values, a row that is new.
+not changes, and must come to the same: a row of the lake that is gone, a row of the lake
+with other values, a row that is new.
 """
 
 from __future__ import annotations
