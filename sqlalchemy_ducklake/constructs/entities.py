@@ -53,12 +53,12 @@ class EntityMergeState(MergeState):
         conn: Connection,
     ) -> Any:
         """Execute the merge; what it returns of mapped classes are entities."""
-        loader: Any = statement
-        if statement._returning:
-            loader = select(*statement._returning).from_statement(statement)
-            loader = loader.execution_options(**statement.get_execution_options())
-        if loader._propagate_attrs.get("compile_state_plugin") != "orm" or loader is statement:
+        if not statement._returning:
             return conn.execute(statement, params, execution_options=execution_options)
+        loader: Any = select(*statement._returning).from_statement(statement)
+        if loader._propagate_attrs.get("compile_state_plugin") != "orm":
+            return conn.execute(statement, params, execution_options=execution_options)
+        loader = loader.execution_options(**statement.get_execution_options())
         state: Any = CompileState._get_plugin_class_for_plugin(loader, "orm")
         arguments = (session, loader, params, execution_options, bind_arguments)
         execution_options = state.orm_pre_session_exec(*arguments, True)[1]

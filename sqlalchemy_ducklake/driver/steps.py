@@ -41,7 +41,8 @@ class ScriptRun:
         script, work = self._script, self._connection.work
         trusted = self._connection.trusts(script)
         self.outcome.flags = frozenset((*script.flags, TRUSTED) if trusted else script.flags)
-        before = self._connection.rows_before(script)
+        proves = trusted or not script.keeps_key
+        before = self._connection.rows_before(script) if proves else None
         work.note_script(script, trusted=trusted, staged=self._connection.staging)
         try:
             for repeat, group in itertools.groupby(self._steps, lambda pair: pair[1].repeat):

@@ -16,6 +16,7 @@ from sqlalchemy.sql.selectable import FromClause, Select
 
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.merge.images import Condition
+from sqlalchemy_ducklake.merge.patches import PATCH
 from sqlalchemy_ducklake.merge.ranges import RANGES
 from sqlalchemy_ducklake.merge.staging import EFFECT, FIRST, KIND
 from sqlalchemy_ducklake.merge.steps import (
@@ -92,7 +93,7 @@ def new_rows(plan: UpsertPlan, *, replacing: bool = False) -> Select[Any]:
 def patch_counts(plan: UpsertPlan) -> tuple[Select[Any], Select[Any]]:
     """Count the rows that are new, and the patches of rows that are not there."""
     new: Select[Any] = select(constant("inserted"), func.count())
-    missing = and_(plan.stage.c[KIND] == constant("patch"), ~_has_effect(plan, true()))
+    missing = and_(plan.stage.c[KIND] == PATCH, ~_has_effect(plan, true()))
     skipped: Select[Any] = select(constant("skipped"), func.count()).select_from(plan.stage)
     return new.select_from(new_rows(plan).subquery("fresh")), skipped.where(missing)
 
