@@ -11,11 +11,19 @@ from dataclasses import replace
 
 from sqlalchemy_ducklake.driver.script import Role, Step
 from sqlalchemy_ducklake.lake.attach import identifier
-from sqlalchemy_ducklake.scope.log import FIRST_OWN_ROW, GONE, MARKED, ROW, SINCE, UNTIL
+from sqlalchemy_ducklake.scope.log import (
+    FIRST_OWN_ROW,
+    GONE,
+    MARKED,
+    ROW,
+    SINCE,
+    staged_versions,
+    versions,
+)
 from sqlalchemy_ducklake.scope.unit import LOGGED, NO_SAVEPOINT
 
 _Steps = list[tuple[str, Step]]
-_ROW, _SINCE, _UNTIL, _GONE = map(identifier, (ROW, SINCE, UNTIL, GONE))
+_ROW, _SINCE, _GONE = map(identifier, (ROW, SINCE, GONE))
 
 
 def counted(stage: str, step: Step) -> _Steps:
@@ -43,21 +51,15 @@ def appended(log: str, rows: str, columns: Sequence[str], step: Step) -> tuple[s
 
 
 def versions_logged(log: str, stage: str, step: Step, *, gone: bool) -> _Steps:
-    """Log versions of rows that are there; those that were open are closed, or replaced.
-
-    Nobody can bring back a version of the innermost savepoint itself, so that is replaced.
-    """
-    known = f"{_UNTIL} IS NULL AND {_ROW} IN (SELECT rowid FROM {stage})"
+    """Log versions of rows that are there; those that were open are closed, or replaced."""
+    replaced, closed = versions(log, f"SELECT rowid FROM {stage}")
     run = Step(when=step.when, unless=step.unless)
     mark = replace(run, role=Role.COUNT, name=LOGGED)
     close = replace(run, unless=run.unless or NO_SAVEPOINT)
-    version = f"* EXCLUDE (rowid), rowid, {MARKED}, NULL, {str(gone).lower()}"
-    # A row that the transaction itself had made is just not there any more.
-    kept = f" WHERE rowid < {FIRST_OWN_ROW}" if gone else ""
     return [
-        (f"DELETE FROM {log} WHERE {known} AND {_SINCE} >= {MARKED}", mark),
-        (f"UPDATE {log} SET {_UNTIL} = {MARKED} WHERE {known}", close),
-        (f"INSERT INTO {log} SELECT {version} FROM {stage}{kept}", run),
+        (replaced, mark),
+        (closed, close),
+        (staged_versions(log, stage, gone=gone), run),
         _dropped(stage),
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -13,10 +13,15 @@ from sqlalchemy.exc import DBAPIError
 
 from sqlalchemy_ducklake.dialect.staging import StagingCompiler, staged_form
 from sqlalchemy_ducklake.driver import Connection, Cursor
+from sqlalchemy_ducklake.driver.result import Result
+from sqlalchemy_ducklake.driver.rows import KnownRows
+from sqlalchemy_ducklake.driver.script import ENFORCE_ALL
 from sqlalchemy_ducklake.errors import StatementRefused
+from sqlalchemy_ducklake.merge.rows import MATCHED
+from sqlalchemy_ducklake.scope.kept import Act
 from sqlalchemy_ducklake.scope.options import OPTION, WriteScope, checked_scope
 from sqlalchemy_ducklake.scope.savepoints import Control, control_of
-from sqlalchemy_ducklake.scope.unit import Scope, open_scope, scope_of
+from sqlalchemy_ducklake.scope.unit import Scope, Staging, open_scope, scope_of
 
 
 def limits_of(dialect: Any, options: Mapping[str, Any]) -> WriteScope | None:
@@ -43,7 +48,10 @@ def form_for(
         return compiled
     scope = open_scope(own, limits)
     direct = sets >= limits.direct_rows and not scope.savepoints
-    if direct or not scope.open or not scope.prepare(form.staging):
+    staging = form.staging
+    if form.plain is not None:
+        staging = replace(staging, hides=False)  # nothing is hidden before it is logged
+    if direct or not scope.open or not scope.prepare(staging):
         return compiled
     return form
 
@@ -62,12 +70,40 @@ def run(
     if scope is None:
         _run_alone(own, statement, context, execute)
     elif isinstance(compiled, StagingCompiler):
-        staging = replace(
-            compiled.staging, size=_size(parameters), defended=context.defends_foreign
-        )
-        scope.stage(staging, cursor, lambda: execute(statement))
+        sets = parameters if context.executemany else [parameters]
+        defended = context.defends_foreign
+        staging = replace(compiled.staging, size=_size(sets), defended=defended)
+        if not _keep(scope, cursor, staging, context, sets):
+            scope.stage(staging, cursor, lambda: execute(statement))
+        scope.keep_within_limits()
     elif not _controlled(scope, statement, context):
         _run_beside(scope, own, statement, execute)
+
+
+def _keep(
+    scope: Scope, cursor: Cursor, staging: Staging, context: Any, sets: Sequence[Any]
+) -> bool:
+    """Keep single rows in Python, if that is all; tell whether it was."""
+    plain, script = context.compiled.plain, context.script
+    if plain is None or (plain.constrained and ENFORCE_ALL in script.flags):
+        return False
+    answer = scope.keep(plain, staging, script, sets)
+    if answer is None:
+        return False
+    result = None
+    if answer.rows is not None:
+        types = {each.label: duckdb.sqltype(each.type_name) for each in plain.parameters}
+        description: list[Any] = [
+            (name, types[name], *[None] * 5) for name in plain.returned or ()
+        ]
+        result = Result(description, KnownRows(answer.rows, description))
+    cursor.answer({_COUNTS[plain.act]: answer.number}, result)
+    if answer.last_id is not None:
+        cursor.lastrowid = answer.last_id
+    return True
+
+
+_COUNTS = {Act.INSERT: "inserted", Act.UPDATE: MATCHED, Act.DELETE: "deleted"}
 
 
 def _run_alone(
@@ -140,12 +176,16 @@ def _scope_for_savepoint(connection: SQLAlchemyConnection, name: str) -> Scope:
     return open_scope(own, limits)
 
 
-def _size(parameters: Any) -> int:
-    """Add up what texts and bytes among the parameters take."""
-    if isinstance(parameters, str | bytes):
-        return len(parameters)
-    if isinstance(parameters, Mapping):
-        return sum(map(_size, parameters.values()))
-    if isinstance(parameters, Sequence):
-        return sum(map(_size, parameters))
-    return 8
+def _size(sets: Iterable[Any]) -> int:
+    """Add up what parameter sets take; what is not text or bytes counts as eight."""
+    return sum(_size_of(value) for one in sets for value in one)
+
+
+def _size_of(value: Any) -> int:
+    kind = type(value)
+    if kind is str or kind is bytes:
+        return len(value)
+    return _size([value.values() if kind is dict else value]) if kind in _NESTED else 8
+
+
+_NESTED = frozenset({dict, list, tuple})

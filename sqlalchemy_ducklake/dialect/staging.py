@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 from sqlalchemy import Delete, Insert, Update, case, exc, or_, select, table
 from sqlalchemy.sql.elements import ColumnClause, ColumnElement, False_
 
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
+from sqlalchemy_ducklake.dialect.inserts import Given
 from sqlalchemy_ducklake.dialect.logged import appended, counted, versions_logged
 from sqlalchemy_ducklake.dialect.overlays import (
     NotStaged,
@@ -27,6 +28,7 @@ from sqlalchemy_ducklake.dialect.overlays import (
     refuse_others,
     refuse_unknown,
 )
+from sqlalchemy_ducklake.dialect.plain import Stored, plain_form
 from sqlalchemy_ducklake.driver.script import Step
 from sqlalchemy_ducklake.errors import NullValue
 from sqlalchemy_ducklake.lake.attach import identifier
@@ -39,6 +41,7 @@ from sqlalchemy_ducklake.merge.steps import (
     RemoveRows,
     constant,
 )
+from sqlalchemy_ducklake.scope.kept import Plain
 from sqlalchemy_ducklake.scope.log import log_name, next_name
 from sqlalchemy_ducklake.scope.unit import Staging
 
@@ -57,6 +60,9 @@ class StagingCompiler(DuckLakeCompiler):
     _assigned: frozenset[str] = frozenset()
     _hides = False
     _writes_so_far = 0
+    _stored: Sequence[Stored] = ()
+    #: What an INSERT gives.
+    given: Given | None = None
 
     @property
     def preparer(self) -> Any:
@@ -82,6 +88,28 @@ class StagingCompiler(DuckLakeCompiler):
             self._hides,
             appends=bool(self.isinsert) and not keys_of(self._target) and not self._hides,
         )
+
+    @cached_property
+    def plain(self) -> Plain | None:
+        """What the statement does to single rows, if that is all."""
+        return plain_form(self, self._target, self._stored)
+
+    def store_binds(self, columns: Iterable[Any]) -> None:
+        """Remember also whether a parameter is all that is stored."""
+        columns = list(columns)
+        super().store_binds(columns)
+        self._stored = [
+            (column, self._only_bind(text, names)) for column, _, text, names in columns
+        ]
+
+    def _only_bind(self, text: str, names: Iterable[str] | None) -> str | None:
+        name, *others = names or ("",)
+        bind = None if others else self.binds.get(name)
+        return None if bind is None or self.process(bind) != text else name
+
+    def _given(self, state: Any, **kw: Any) -> Given:
+        self.given = super()._given(state, **kw)
+        return self.given
 
     def visit_insert(self, insert_stmt: Any, *args: Any, **kw: Any) -> str:
         """INSERT, but not of what a query gives."""

@@ -349,7 +349,7 @@ class Connection(PendingWrites, Exceptions):
 
     def stream(self) -> Result:
         """Take the result of the last statement, which goes on streaming."""
-        result = Result(self._duck)
+        result = Result.of(self._duck)
         self._live = weakref.ref(result)
         return result
 

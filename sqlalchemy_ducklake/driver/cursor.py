@@ -153,6 +153,13 @@ class Cursor:
         self._result = None
         self.description = None
 
+    def answer(self, counts: Mapping[str, int], result: Result | None = None) -> None:
+        """Tell what was done without a statement: the sum of the counts is the row count."""
+        self._forget()
+        self.rowcount, self.counts = sum(counts.values()), dict(counts)
+        if result is not None:
+            self._result, self.description = result, result.description
+
     def callproc(self, procname: str, parameters: Sequence[Any] = ()) -> None:
         """Refuse: a lake has no stored procedures (PEP 249 makes this optional)."""
         del parameters
@@ -201,11 +208,15 @@ class Cursor:
             )
         return self._result
 
-    def _prepare(self, operation: str, script: Script | None = None) -> list[duckdb.Statement]:
+    def _forget(self) -> None:
+        """Let nothing of the statement before be left."""
         self._check_open()
         self._result, self.description = None, None
         self.rowcount, self.lastrowid, self.counts = -1, None, {}
         self.failed_step = None
+
+    def _prepare(self, operation: str, script: Script | None = None) -> list[duckdb.Statement]:
+        self._forget()
         statements = self.connection.duck.extract_statements(operation)
         # Other scripts drop what they make.
         if (script is None or script.defines) and may_make_temporary(operation, statements):

@@ -31,6 +31,10 @@ class Pending(Protocol):
         """Tell whether there is anything to write."""
         ...
 
+    def ready(self) -> None:
+        """Put into temporary tables what is only in memory, before the transaction ends."""
+        ...
+
     def settle(self) -> None:
         """Write what waits into the open transaction, before anything else happens there."""
         ...
@@ -92,9 +96,12 @@ class PendingWrites:
     def _waiting(self) -> Pending | None:
         """Give what waits for the commit; in a transaction that wrote already, write it."""
         pending = self.pending
-        if pending is None or (pending.waits and not self.work.direct):
-            return pending
+        if pending is None:
+            return None
         try:
+            if pending.waits and not self.work.direct:
+                pending.ready()
+                return pending
             pending.settle()
             pending.forget()
         except BaseException:

@@ -9,6 +9,7 @@ Without the need to detach nothing is kept but one batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 import duckdb
 import pyarrow as pa
@@ -21,7 +22,7 @@ _FEWEST, _MOST = 32, 8192
 
 
 class Result:
-    """The rows of one query, streamed from ``duck`` until they have to be detached."""
+    """The rows of one query, streamed until they have to be detached."""
 
     __slots__ = (
         "__weakref__",
@@ -33,13 +34,19 @@ class Result:
         "description",
     )
 
-    def __init__(self, duck: duckdb.DuckDBPyConnection) -> None:
-        self.description: list[Column] = duck.description
-        self._source: Source | None = source(duck, self.description)
+    def __init__(self, description: list[Column], rows: Source) -> None:
+        self.description = description
+        self._source: Source | None = rows
         self._buffer: Sequence[Row] = ()
         self._next = 0
         self._ahead = _FEWEST
         self._error: duckdb.Error | None = None
+
+    @classmethod
+    def of(cls, duck: duckdb.DuckDBPyConnection) -> Self:
+        """Give the result of the last statement of a connection, which goes on streaming."""
+        description = duck.description
+        return cls(description, source(duck, description))
 
     def detach(self) -> duckdb.Error | None:
         """Make the rows that are left independent of the connection.

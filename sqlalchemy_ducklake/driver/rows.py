@@ -192,10 +192,42 @@ class EngineRows:
         return schema, map(refuse_overflow, batches)
 
     def _of_values(self) -> Batches:
-        rows, names = self.rest(), [column[0] for column in self._description]
-        columns: Iterable[Any] = zip(*rows, strict=True) if rows else [()] * len(names)
-        table = pa.Table.from_arrays([pa.array(list(column)) for column in columns], names)
-        return table.schema, iter(table.to_batches())
+        return _of_values(self.rest(), self._description)
+
+
+class KnownRows:
+    """Rows that nobody has to ask the engine for."""
+
+    __slots__ = ("_description", "_left", "_rows")
+
+    def __init__(self, rows: Sequence[Row], description: Sequence[Column]) -> None:
+        self._rows, self._left = rows, iter(rows)
+        self._description = description
+
+    def take(self, size: int) -> list[Row]:
+        """Give some of the next rows, at most ``size``; none at the end."""
+        return list(itertools.islice(self._left, size))
+
+    def rest(self) -> list[Row]:
+        """Give all the rows that are left."""
+        return list(self._left)
+
+    def detach(self) -> None:
+        """Do nothing: they are independent of any connection."""
+
+    def batches(self, unread: int, rows_per_batch: int) -> Batches:
+        """Give what is left as Arrow, beginning with the last ``unread`` rows taken."""
+        del rows_per_batch
+        rest = self.rest()
+        first = len(self._rows) - len(rest) - unread
+        return _of_values(self._rows[first:], self._description)
+
+
+def _of_values(rows: Sequence[Row], description: Sequence[Column]) -> Batches:
+    names = [column[0] for column in description]
+    columns: Iterable[Any] = zip(*rows, strict=True) if rows else [()] * len(names)
+    table = pa.Table.from_arrays([pa.array(list(column)) for column in columns], names)
+    return table.schema, iter(table.to_batches())
 
 
 def engine_error(text: str) -> duckdb.Error:

@@ -60,6 +60,27 @@ def opened(log: str) -> str:
     return f"{log}.{identifier(UNTIL)} IS NULL"
 
 
+def versions(log: str, rows: str, mark: str = MARKED) -> tuple[str, str]:
+    """Replace, or close, the open versions of rows (a query of their identities).
+
+    Nobody can bring back a version of the innermost savepoint itself, so that is replaced.
+    """
+    since, until, row = map(identifier, (SINCE, UNTIL, ROW))
+    known = f"{until} IS NULL AND {row} IN ({rows})"
+    return (
+        f"DELETE FROM {log} WHERE {known} AND {since} >= {mark}",
+        f"UPDATE {log} SET {until} = {mark} WHERE {known}",
+    )
+
+
+def staged_versions(log: str, stage: str, *, gone: bool) -> str:
+    """Log what rows become, from a stage that has their columns and ``rowid``."""
+    version = f"* EXCLUDE (rowid), rowid, {MARKED}, NULL, {str(gone).lower()}"
+    # A row that the transaction itself had made is just not there any more.
+    kept = f" WHERE rowid < {FIRST_OWN_ROW}" if gone else ""
+    return f"INSERT INTO {log} SELECT {version} FROM {stage}{kept}"
+
+
 @dataclass(slots=True)
 class Log:
     """The log of one table, and what is known of it in this transaction.

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import duckdb
 
 from sqlalchemy_ducklake.driver import Connection, Cursor
+from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.driver.statements import READING
-from sqlalchemy_ducklake.driver.touch import touch
-from sqlalchemy_ducklake.errors import StagedRowsLost
 from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.lake.changes import TableName
-from sqlalchemy_ducklake.lake.marks import table_label
 from sqlalchemy_ducklake.scope.conflicts import refuse_changed
 from sqlalchemy_ducklake.scope.copies import is_small
+from sqlalchemy_ducklake.scope.keeping import Answer, Keeper
+from sqlalchemy_ducklake.scope.kept import Act, Plain
 from sqlalchemy_ducklake.scope.log import MARK, LakeColumn, Log, log_name
 from sqlalchemy_ducklake.scope.options import WriteScope
 from sqlalchemy_ducklake.scope.reading import Place, led
 from sqlalchemy_ducklake.scope.savepoints import Savepoints
-from sqlalchemy_ducklake.scope.writing import Amounts, Writing
+from sqlalchemy_ducklake.scope.writing import write_log
 
 _Kind = duckdb.StatementType
 
@@ -62,6 +64,7 @@ class Scope:
         self._logs: dict[TableName, Log] = {}
         self._checked: set[TableName] = set()
         self._led: dict[str, str | None] = {}
+        self._keepers: dict[TableName, Keeper] = {}
         self._rows = self._bytes = 0
         self._busy = False
         #: Whether statements may still be staged: names mean what they did at the start.
@@ -76,11 +79,16 @@ class Scope:
         """Tell whether there is anything to write."""
         return any(log.dirty for log in self._logs.values())
 
+    def ready(self) -> None:
+        """Log what is kept in Python."""
+        self._log_kept(list(self._keepers))
+
     def settle(self) -> None:
         """Write what waits into the open transaction, before anything else happens there."""
         if self._busy:
             return
         self.savepoints.lose("a statement was run that writes into the lake itself")
+        self.ready()
         try:
             if self.waits:
                 self._connection.work.direct = True
@@ -99,7 +107,7 @@ class Scope:
         try:
             for log in self._logs.values():
                 if log.dirty:
-                    self._write(log)
+                    write_log(self._connection, self._run, log)
         finally:
             self._busy = False
 
@@ -117,6 +125,7 @@ class Scope:
                 self._connection.duck.execute(text)
         self._logs.clear()
         self._led.clear()
+        self._keepers.clear()
 
     # What the dialect asks.
 
@@ -134,8 +143,32 @@ class Scope:
             return False
         return True
 
+    def keep(
+        self, plain: Plain, staging: Staging, script: Script, sets: Sequence[Sequence[Any]]
+    ) -> Answer | None:
+        """Keep single rows in Python; None if the script of the statement has to run."""
+        connection = self._connection
+        self._require_alive()
+        if not self.prepare(replace(staging, hides=False)):
+            return None
+        trusted = connection.trusts(script)
+        if plain.act is Act.INSERT and plain.key and not trusted:
+            return None
+        keeper = self._keeper(staging.target)
+        with self._poisoning():
+            intent = keeper.intent(plain, sets)
+        if intent is None:
+            return None
+        connection.work.note_script(script, trusted=trusted, staged=True)
+        answer = intent.apply()
+        connection.work.note_proof(script)
+        self._note(staging, answer.number)
+        return answer
+
     def stage(self, staging: Staging, cursor: Cursor, run: Callable[[], object]) -> None:
         """Run a statement that logs what it would write."""
+        self._log_kept(staging.tables)
+        self._keepers.pop(_lowered(staging.target), None)
         self.prepare(staging)  # something may have been written since
         try:
             with self._connection.staged():
@@ -148,6 +181,9 @@ class Scope:
         counts.pop(LOGGED, None)
         cursor.counts = counts
         self._note(staging, sum(counts.get(name, 0) for name in _WRITTEN))
+
+    def keep_within_limits(self) -> None:
+        """Write into the transaction what is too much to be kept."""
         over = self._rows > self.limits.max_rows or self._bytes > self.limits.max_bytes
         if over and not self.savepoints:
             self._connection.detach_live()
@@ -155,25 +191,27 @@ class Scope:
 
     def read(self, text: str) -> str | None:
         """Give the text that sees what is kept; None if that has to be written first."""
-        statements = self._connection.duck.extract_statements(text)
-        if len(statements) != 1 or not statements[0].query:
-            return None
-        kind = statements[0].type
-        if kind == _Kind.TRANSACTION:
-            return text
-        if kind == _Kind.SET:
-            return self._setting(text)
-        if kind not in READING:
-            return None
-        if not self.waits:
-            return text
-        if text not in self._led:
+        if text not in self._led or not self.waits:
+            kind = self._kind(text)
+            if kind == _Kind.SET:
+                return self._setting(text)
+            if kind not in READING or not self.waits:
+                return text if kind in _UNLED else None
             self._led[text] = self._lead(text)
-        return self._led[text]
+        found = self._led[text]
+        if found is not None:
+            self._log_kept(name for name, log in self._logs.items() if log.shown in found)
+        return found
+
+    def _kind(self, text: str) -> duckdb.StatementType | None:
+        """Tell what kind of statement a text is; None if it is not exactly one."""
+        statements = self._connection.duck.extract_statements(text)
+        return statements[0].type if len(statements) == 1 and statements[0].query else None
 
     def savepoint(self, name: str) -> None:
         """Set a savepoint."""
         self._require_alive()
+        self.ready()
         self.savepoints.take(name)
         self._remember_mark()
 
@@ -181,6 +219,7 @@ class Scope:
         """Let everything be as it was when the savepoint was set."""
         self._require_alive()
         mark = self.savepoints.back_to(name)
+        self._keepers.clear()
         self._connection.work.forget_rows()
         for log in self._logs.values():
             if log.keeps:
@@ -200,6 +239,42 @@ class Scope:
         return () if self.savepoints else (NO_SAVEPOINT,)
 
     # How it is done.
+
+    def _keeper(self, table: TableName) -> Keeper:
+        name = _lowered(table)
+        keeper = self._keepers.get(name)
+        if keeper is None:
+            shown = partial(self._log_kept, [name])
+            keeper = Keeper.of(self._connection, self._run, shown, self._logs[name])
+            self._keepers[name] = keeper
+        return keeper
+
+    def _log_kept(self, tables: Iterable[TableName]) -> None:
+        """Log what is kept in Python of these tables."""
+        for table in tables:
+            keeper = self._keepers.get(_lowered(table))
+            if keeper is None or not keeper.kept.waits:
+                continue
+            with self._poisoning():
+                hides = keeper.flush(self.savepoints)
+                if hides and not keeper.log.hides:
+                    keeper.log.hides = True
+                    self._show(keeper.log)
+
+    @contextlib.contextmanager
+    def _poisoning(self) -> Iterator[None]:
+        """Let nothing but a rollback follow an error: half of something may be done."""
+        try:
+            yield
+        except BaseException as error:
+            self._connection.abort(error)
+            raise
+
+    def _show(self, log: Log) -> None:
+        """Make the views of a table, which show something else than before."""
+        for text in log.views():
+            self._run(text)
+        self._led.clear()
 
     def _know(self, table: TableName, staging: Staging) -> bool:
         """Make log and views of a table as a statement needs them."""
@@ -221,10 +296,8 @@ class Scope:
             self._run(log.make())
             log.key = staging.key
         log.keeps, log.hides = keeps, hides
-        for text in log.views():
-            self._run(text)
+        self._show(log)
         self._logs[name] = log
-        self._led.clear()
         return True
 
     def _is_small(self, table: TableName) -> bool:
@@ -274,55 +347,11 @@ class Scope:
             return None
         return text
 
-    def _write(self, log: Log) -> None:
-        """Write one log: rows that are gone, changed rows, new rows."""
-        writing = Writing(log)
-        amounts = self._amounts(writing)
-        columns: Iterable[str] = sorted(log.assigned)
-        if log.key and amounts.gone and amounts.new:
-            for text in writing.replace_in_place():
-                self._run(text)
-            amounts = self._amounts(writing)
-            columns = [each.name for each in log.columns]
-        counts = {"deleted": 0, "updated": 0, "inserted": 0}
-        if amounts.gone:
-            counts["deleted"] = self._send(writing.delete())
-            self._require(log, amounts.gone, counts["deleted"])
-        if amounts.changed:
-            found, differing = self._one(writing.differing(columns))
-            self._require(log, amounts.changed, found)
-            if differing:
-                counts["updated"] = self._send(writing.update(columns))
-        if amounts.new:
-            counts["inserted"] = self._send(writing.insert())
-        if log.defended:
-            touch(self._connection, log.table, counts)
-
-    def _amounts(self, writing: Writing) -> Amounts:
-        return Amounts(*self._one(writing.amounts()))
-
-    def _require(self, log: Log, expected: int, found: int) -> None:
-        if expected != found:
-            raise StagedRowsLost(table_label(*log.table), expected, found)
-
-    def _one(self, text: str) -> tuple[Any, ...]:
-        row = self._run(text).fetchone()
-        assert row is not None
-        return tuple(row)
-
-    def _send(self, text: str) -> int:
-        """Run a statement on the lake itself, and tell how many rows it changed."""
-        (statement,) = self._connection.duck.extract_statements(text)
-        self._connection.send(statement, {})
-        row = self._connection.duck.fetchone()
-        assert row is not None
-        return int(row[0])
-
-    def _run(self, text: str) -> duckdb.DuckDBPyConnection:
+    def _run(self, text: str, values: Sequence[Any] = ()) -> duckdb.DuckDBPyConnection:
         """Run a statement on what is temporary."""
         with self._connection.staged():
             (statement,) = self._connection.duck.extract_statements(text)
-            self._connection.send(statement, {})
+            self._connection.send(statement, values)
         return self._connection.duck
 
     def _remember_mark(self) -> None:
@@ -334,6 +363,8 @@ class Scope:
 
 
 _SETTING = re.compile(r"\s*(?:re)?set\s+(?:(?:session|global|local|variable)\s+)?(\w+)")
+# What may run as it is where nothing waits.
+_UNLED = READING | {_Kind.TRANSACTION}
 _WRITTEN = ("inserted", "updated", "matched", "deleted")
 _BYTES_PER_VALUE = 8
 

@@ -7,14 +7,24 @@ took the key of one that is gone replaces it in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import duckdb
+
+from sqlalchemy_ducklake.driver import Connection
+from sqlalchemy_ducklake.driver.touch import touch
+from sqlalchemy_ducklake.errors import StagedRowsLost
 from sqlalchemy_ducklake.lake.attach import identifier
+from sqlalchemy_ducklake.lake.marks import table_label
 from sqlalchemy_ducklake.scope.log import FIRST_OWN_ROW, GONE, ROW, Log, opened
 
 _GONE, _ROW = identifier(GONE), identifier(ROW)
+
+
+#: Runs a statement on what is temporary, with its values.
+Run = Callable[..., duckdb.DuckDBPyConnection]
 
 
 class Amounts(NamedTuple):
@@ -118,3 +128,50 @@ _NEW = f"{_ROW} >= {FIRST_OWN_ROW}"
 def _differs(columns: Iterable[str]) -> str:
     names = map(identifier, columns)
     return " OR ".join(f"base.{name} IS DISTINCT FROM own.{name}" for name in names) or "false"
+
+
+def write_log(connection: Connection, run: Run, log: Log) -> None:
+    """Write one log: rows that are gone, changed rows, new rows.
+
+    Raises StagedRowsLost if rows of the lake are not there any more.
+    """
+    writing = Writing(log)
+    amounts = Amounts(*one_row(run(writing.amounts())))
+    columns: Iterable[str] = sorted(log.assigned)
+    if log.key and amounts.gone and amounts.new:
+        for text in writing.replace_in_place():
+            run(text)
+        amounts = Amounts(*one_row(run(writing.amounts())))
+        columns = [each.name for each in log.columns]
+    counts = {"deleted": 0, "updated": 0, "inserted": 0}
+    if amounts.gone:
+        counts["deleted"] = _send(connection, writing.delete())
+        _require(log, amounts.gone, counts["deleted"])
+    if amounts.changed:
+        found, differing = one_row(run(writing.differing(columns)))
+        _require(log, amounts.changed, found)
+        if differing:
+            counts["updated"] = _send(connection, writing.update(columns))
+    if amounts.new:
+        counts["inserted"] = _send(connection, writing.insert())
+    if log.defended:
+        touch(connection, log.table, counts)
+
+
+def one_row(duck: duckdb.DuckDBPyConnection) -> tuple[Any, ...]:
+    """Fetch the one row that a statement answers."""
+    row = duck.fetchone()
+    assert row is not None
+    return tuple(row)
+
+
+def _require(log: Log, expected: int, found: int) -> None:
+    if expected != found:
+        raise StagedRowsLost(table_label(*log.table), expected, found)
+
+
+def _send(connection: Connection, text: str) -> int:
+    """Run a statement on the lake itself, and tell how many rows it changed."""
+    (statement,) = connection.duck.extract_statements(text)
+    connection.send(statement, {})
+    return int(one_row(connection.duck)[0])

@@ -1,0 +1,383 @@
+"""Rows kept in Python: which keys there are is read once, what they became is logged late."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from sqlalchemy_ducklake.driver import Connection
+from sqlalchemy_ducklake.driver.batch import column_of
+from sqlalchemy_ducklake.driver.script import Parameter
+from sqlalchemy_ducklake.errors import ValueRefused
+from sqlalchemy_ducklake.lake.attach import identifier
+from sqlalchemy_ducklake.merge.staging import own_name
+from sqlalchemy_ducklake.scope.kept import Act, Drained, KeptRows, Key, Named, Plain, Values
+from sqlalchemy_ducklake.scope.log import (
+    FIRST_OWN_ROW,
+    GONE,
+    ROW,
+    Log,
+    staged_versions,
+    versions,
+)
+from sqlalchemy_ducklake.scope.savepoints import Savepoints
+from sqlalchemy_ducklake.scope.writing import Run, one_row
+
+# The names under which the engine knows keys and rows of Python, and a stage of versions.
+_KEYS, _ROWS, _NEXT = map(own_name, ("asked keys", "kept rows", "kept next"))
+# A small table with no more rows than this is asked for all of its keys at once.
+_FEW = 1000
+
+
+class Answer(NamedTuple):
+    """What a statement did: how many rows, and what it returns."""
+
+    number: int
+    rows: list[tuple[Any, ...]] | None = None
+    last_id: int | None = None
+
+
+@dataclass(slots=True)
+class Intent:
+    """A statement of which everything is known that it needs; to apply it cannot fail."""
+
+    kept: KeptRows
+    plain: Plain
+    keys: list[Key]
+    rows: list[Values]
+
+    def apply(self) -> Answer:
+        """Let the rows become what the statement says."""
+        kept, plain = self.kept, self.plain
+        if plain.act is Act.UPDATE:
+            names = [each.label for each in plain.stored]
+            return Answer(kept.update(self.keys, names, self.rows))
+        if plain.act is Act.DELETE:
+            self._lower_top()
+            return Answer(kept.delete(self.keys))
+        kept.insert(self.keys, self.rows)
+        last = None
+        if plain.counted is not None:
+            last = max(number for (number,) in self.keys)
+        if kept.top is not None and len(self.keys[0]) == 1:
+            kept.top = max(kept.top, *(number for (number,) in self.keys))
+        returned = None if plain.returned is None else self._returned(plain.returned)
+        return Answer(len(self.rows), returned, last if plain.tells_last_id else None)
+
+    def _lower_top(self) -> None:
+        if self.kept.top is not None and (self.kept.top,) in self.keys:
+            self.kept.top = None
+
+    def _returned(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        key = self.plain.key or (self.plain.counted,)
+        order = [each.label for each in key if each is not None]
+        places = [order.index(name) for name in names]
+        return [tuple(key[place] for place in places) for key in self.keys]
+
+
+@dataclass(slots=True)
+class Keeper:
+    """The rows of one table in Python, and the way from there to its log."""
+
+    connection: Connection
+    run: Run
+    flush_all: Callable[[], None]
+    log: Log
+    kept: KeptRows
+    _ambiguous: bool = False
+    _types: dict[str, Parameter] = field(default_factory=dict)
+    _fitting: dict[Plain, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, connection: Connection, run: Run, flush_all: Callable[[], None], log: Log
+    ) -> Keeper:
+        """Begin with what the log holds; ``flush_all`` lets its views show what is kept."""
+        (last,) = one_row(run(f"SELECT max({_ROW}) FROM {log.name}"))
+        following = max(FIRST_OWN_ROW, (last or 0) + 1)
+        kept = KeptRows([each.name for each in log.columns], following)
+        return cls(connection, run, flush_all, log, kept)
+
+    def intent(self, plain: Plain, sets: Sequence[Sequence[Any]]) -> Intent | None:
+        """Look whether a statement can be kept; None if the engine has to run its script.
+
+        That knows the right error for whatever is wrong.
+        """
+        if not self._fits(plain):
+            return None
+        columns = _columns(plain.stored, sets, plain.required)
+        keys = self._keys(plain, sets)
+        if columns is None or keys is None or not self._know(plain, keys):
+            return None
+        if plain.act is Act.INSERT:
+            if plain.counted is not None:
+                columns[plain.counted.label] = [number for (number,) in keys]
+            elif keys and not self.kept.are_new(keys):
+                return None
+            ordered = [columns.get(name, [None] * len(sets)) for name in self.kept.names]
+        else:
+            ordered = [columns[each.label] for each in plain.stored]
+        rows = list(map(list, zip(*ordered, strict=True)))
+        return Intent(self.kept, plain, keys, rows)
+
+    def flush(self, savepoints: Savepoints) -> bool:
+        """Log what is kept; tells whether rows of the lake are among it.
+
+        Versions that a savepoint may bring back are closed.
+        """
+        drained = self.kept.drain()
+        if drained.rows or drained.gone:
+            self._log_own(drained, savepoints)
+        for names, rows in drained.patches.items():
+            self._log_named(rows, names, savepoints)
+        if drained.removed:
+            self._log_named(drained.removed, None, savepoints)
+        return bool(drained.patches or drained.removed)
+
+    def _log_own(self, drained: Drained, savepoints: Savepoints) -> None:
+        """Log own rows with all their values."""
+        numbers = [*drained.rows, *drained.gone]
+        columns = list(zip(*drained.rows.values(), strict=True))
+        absent = [None] * len(drained.gone)
+        arrays = [
+            self._array(name, [*(columns[place] if columns else ()), *absent])
+            for place, name in enumerate(self.kept.names)
+        ]
+        gone = [False] * len(drained.rows) + [True] * len(drained.gone)
+        arrays += [pa.array(numbers, pa.int64()), pa.array(gone, pa.bool_())]
+        batch = pa.Table.from_arrays(arrays, [*self.kept.names, ROW, GONE])
+        log, rows = self.log.name, identifier(_ROWS)
+        names = ", ".join(map(identifier, self.kept.names))
+        with _registered(self.connection, _ROWS, batch):
+            if drained.replaced or drained.gone:
+                self._close(f"SELECT {_ROW} FROM {rows}", savepoints)
+            if drained.rows:
+                self.run(
+                    f"INSERT INTO {log} SELECT {names}, {_ROW}, {savepoints.mark}, NULL, false "
+                    f"FROM {rows} WHERE NOT {_GONE}"
+                )
+
+    def _log_named(
+        self, rows: Sequence[Named], names: Sequence[str] | None, savepoints: Savepoints
+    ) -> None:
+        """Log rows by their identity: with other values of some columns, or as gone."""
+        key, assigned = self.log.key, names or ()
+        columns = {_ROW_OF: pa.array([each.row for each in rows], pa.int64())}
+        columns |= _key_columns([each.key for each in rows])
+        for place, name in enumerate(assigned):
+            columns[f"v{place}"] = self._array(name, [each.values[name] for each in rows])
+        values = ", ".join(
+            f"asked.v{place} AS {identifier(name)}" for place, name in enumerate(assigned)
+        )
+        shown = f"base.* REPLACE ({values})" if values else "base.*"
+        first = [each.key[0] for each in rows]
+        stage = identifier(_NEXT)
+        with _registered(self.connection, _KEYS, pa.table(columns)):
+            self.run(
+                f"CREATE OR REPLACE TEMP TABLE {stage} AS SELECT {shown} "
+                f"{self._asked(key)} AND base.rowid = asked.{_ROW_OF}",
+                (min(first), max(first)),
+            )
+        self._close(f"SELECT rowid FROM {stage}", savepoints)
+        self.run(staged_versions(self.log.name, stage, gone=names is None))
+        self.run(f"DROP TABLE {stage}")
+
+    def _close(self, rows: str, savepoints: Savepoints) -> None:
+        # Written out it is faster than the variable.
+        replaced, closed = versions(self.log.name, rows, str(savepoints.mark))
+        self.run(replaced)
+        if savepoints:
+            self.run(closed)
+
+    def _array(self, name: str, values: Sequence[Any]) -> Any:
+        known = self._types.get(name)
+        return pa.nulls(len(values)) if known is None else column_of(known, values)
+
+    def _asked(self, key: Sequence[str]) -> str:
+        """FROM <view>, joined with the keys that are asked for.
+
+        Bounds of the first column spare files.  The keys come as text: their types are few.
+        """
+        types = {each.name: each.type for each in self.log.columns}
+        same = " AND ".join(
+            f"base.{identifier(name)} = CAST(asked.k{place} AS {types[name]})"
+            for place, name in enumerate(key)
+        )
+        return (
+            f"FROM {self.log.overlay} AS base JOIN {identifier(_KEYS)} AS asked ON {same} "
+            f"WHERE base.{identifier(key[0])} BETWEEN $1 AND $2"
+        )
+
+    def _fits(self, plain: Plain) -> bool:
+        """Tell whether the table is what the statement takes it for."""
+        found = self._fitting.get(plain)
+        if found is None:
+            found = self._fitting[plain] = self._compare(plain)
+            self._types.update((each.label, each) for each in plain.parameters if found)
+        return found
+
+    def _compare(self, plain: Plain) -> bool:
+        types = {each.name: each.type for each in self.log.columns}
+        for each in plain.parameters:
+            if _squeezed(each.type_name) != types.get(each.label):
+                return False
+        if any(each.type_name not in _NORMAL for each in plain.key):
+            return False
+        if plain.act is not Act.INSERT:
+            return True
+        given = {each.label for each in plain.parameters}
+        return all(
+            each.name in given or (each.nullable and each.default is None)
+            for each in self.log.columns
+        )
+
+    def _keys(self, plain: Plain, sets: Sequence[Sequence[Any]]) -> list[Key] | None:
+        """Give the key that each set names; None for values that may equal others."""
+        if plain.counted is not None:
+            return self._numbers(plain.counted, plain.last, len(sets))
+        columns = []
+        for each in plain.key:
+            normal = _NORMAL[each.type_name]
+            column = [normal(one[each.index]) for one in sets]
+            if None in column:
+                return None
+            columns.append(column)
+        return list(zip(*columns, strict=True))
+
+    def _numbers(self, counted: Parameter, last: int, amount: int) -> list[Key] | None:
+        """Give the next numbers of an integer key; None if they would not fit."""
+        if self.kept.top is None:
+            self.flush_all()
+            column = identifier(counted.label)
+            (top,) = one_row(self.run(f"SELECT max({column}) FROM {self.log.overlay}"))
+            self.kept.top = max(top or 0, 0)
+        first = self.kept.top + 1
+        if first + amount - 1 > last:
+            return None
+        return [(number,) for number in range(first, first + amount)]
+
+    def _know(self, plain: Plain, keys: Sequence[Key]) -> bool:
+        """Find out which of the keys are there; False if one may be there twice."""
+        if plain.counted is not None or not plain.key:
+            return True
+        kept = self.kept
+        unknown = kept.unknown(keys)
+        if unknown:
+            found = self._few(plain.key) if self.log.copied and not kept.known else None
+            kept.complete = found is not None
+            asked = () if kept.complete else unknown
+            rows = self._probe(plain.key, unknown) if found is None else found
+            self._ambiguous = self._ambiguous or not kept.learn(rows, asked)
+        return not self._ambiguous
+
+    def _few(self, key: Sequence[Parameter]) -> list[Any] | None:
+        """Read all keys of a table that has few rows."""
+        names = ", ".join(identifier(each.label) for each in key)
+        text = f"SELECT {names}, rowid FROM {self.log.overlay} LIMIT {_FEW + 1}"
+        found = self.run(text).fetchall()
+        return found if len(found) <= _FEW else None
+
+    def _probe(self, key: Sequence[Parameter], asked: Sequence[Key]) -> list[Any]:
+        """Look which keys are there."""
+        labels = [each.label for each in key]
+        names = [f"base.{identifier(label)}" for label in labels]
+        shown = ", ".join([*names, "base.rowid"])
+        if len(asked) == 1:
+            same = " AND ".join(f"{name} = ${at}" for at, name in enumerate(names, 1))
+            query = f"SELECT {shown} FROM {self.log.overlay} AS base WHERE {same}"
+            return self.run(query, asked[0]).fetchall()
+        first = [one[0] for one in asked]
+        with _registered(self.connection, _KEYS, pa.table(_key_columns(asked))):
+            query = f"SELECT {shown} {self._asked(labels)}"
+            return self.run(query, (min(first), max(first))).fetchall()
+
+
+_ROW, _GONE = identifier(ROW), identifier(GONE)
+_ROW_OF = "r"
+
+
+def _key_columns(keys: Sequence[Key]) -> dict[str, Any]:
+    return {
+        f"k{place}": pa.array(list(map(str, values)), pa.string())
+        for place, values in enumerate(zip(*keys, strict=True))
+    }
+
+
+@contextlib.contextmanager
+def _registered(connection: Connection, name: str, batch: pa.Table) -> Iterator[None]:
+    """Let the engine know a batch by name."""
+    connection.detach_live()
+    connection.duck.register(name, batch)
+    try:
+        yield
+    finally:
+        if not connection.aborted:
+            connection.duck.unregister(name)
+
+
+def _columns(
+    stored: Iterable[Parameter], sets: Sequence[Sequence[Any]], required: Collection[str]
+) -> dict[str, Sequence[Any]] | None:
+    """Give the values by column; None if one is not what its column holds, exactly."""
+    found: dict[str, Sequence[Any]] = {}
+    for each in stored:
+        values = [one[each.index] for one in sets]
+        if each.label in required and any(value is None for value in values):
+            return None
+        if each.type_name == "UUID" and None in map(_uuid, filter(None, values)):
+            return None  # it travels as text, of which the engine knows less
+        try:
+            array = column_of(each, values)
+        except (ValueRefused, UnicodeError):
+            return None
+        if array.type != each.arrow or bytearray in map(type, values):
+            return None
+        found[each.label] = values
+    return found
+
+
+def _squeezed(type_name: str) -> str:
+    return type_name.replace(", ", ",")
+
+
+def _integer(value: Any) -> Any:
+    return value if type(value) is int else None
+
+
+def _text(value: Any) -> Any:
+    if type(value) is not str:
+        return None
+    try:
+        value.encode()
+    except UnicodeError:
+        return None
+    return value
+
+
+def _date(value: Any) -> Any:
+    return value if type(value) is dt.date else None
+
+
+def _uuid(value: Any) -> Any:
+    if isinstance(value, uuid.UUID):
+        return value
+    try:
+        return uuid.UUID(value)
+    except (TypeError, ValueError, AttributeError):
+        return None
+
+
+# The types whose values are equal in Python exactly where they are in the engine.
+_NORMAL: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), _integer),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), _integer),
+    "VARCHAR": _text,
+    "DATE": _date,
+    "UUID": _uuid,
+}

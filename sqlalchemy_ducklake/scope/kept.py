@@ -1,0 +1,190 @@
+"""What single rows of one table became, kept in Python until somebody looks.
+
+A statement that adds, changes or removes rows by their key needs nothing of the engine once
+it is known which keys there are.  So such statements are only remembered here, row by row,
+and reach the log all at once before anything reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from sqlalchemy_ducklake.driver.script import Parameter
+
+Key = tuple[Any, ...]
+Values = list[Any]
+
+
+class Act(Enum):
+    """What a statement does to the rows that its parameter sets name."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A statement that inserts, updates or deletes one row for each parameter set.
+
+    ``key`` tells where a set has the values of the primary key, ``stored`` where it has
+    those that are stored; the label of each parameter is its column.  ``counted`` is the
+    integer key that an INSERT counts up, ``last`` the highest number that fits it.
+    ``returned`` are columns of the key that an INSERT returns, None if it returns nothing;
+    ``constrained`` says that there is more to check than the key where all is enforced.
+    ``required`` are columns that may not be NULL.
+    """
+
+    act: Act
+    key: tuple[Parameter, ...] = ()
+    stored: tuple[Parameter, ...] = ()
+    counted: Parameter | None = None
+    last: int = 0
+    returned: tuple[str, ...] | None = None
+    tells_last_id: bool = False
+    constrained: bool = False
+    required: frozenset[str] = frozenset()
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The columns that it names."""
+        counted = () if self.counted is None else (self.counted,)
+        return (*self.key, *self.stored, *counted)
+
+
+class Named(NamedTuple):
+    """A row of which Python has not all values: its identity, its key, and new values."""
+
+    row: int
+    key: Key
+    values: Mapping[str, Any] = MappingProxyType({})
+
+
+class Drained(NamedTuple):
+    """What has to be logged: own rows as they are now, own rows that are gone, the rest.
+
+    ``rows`` and ``gone`` go by number; ``replaced`` are those of ``rows`` that are logged
+    already.  Rows of which Python has not all values are changed by ``patches``, by the
+    columns that they assign, or ``removed``.
+    """
+
+    rows: dict[int, Values]
+    replaced: Collection[int]
+    gone: Sequence[int]
+    patches: Mapping[tuple[str, ...], Sequence[Named]]
+    removed: Sequence[Named]
+
+
+@dataclass(slots=True)
+class KeptRows:
+    """The rows of one table, as far as statements named them.
+
+    ``known`` gives the identity of the row of a key, None where there is none; once it is
+    ``complete``, a key that it has not is not there.  ``top`` is the highest number of an
+    integer key, None if nobody knows.  The next row of the transaction gets ``next``.
+    """
+
+    names: Sequence[str]
+    next: int
+    known: dict[Key, int | None] = field(default_factory=dict)
+    complete: bool = False
+    top: int | None = None
+    _full: dict[int, Values] = field(default_factory=dict)
+    _dirty: dict[int, None] = field(default_factory=dict)
+    _logged: set[int] = field(default_factory=set)
+    _gone: list[int] = field(default_factory=list)
+    _patches: dict[int, tuple[Key, dict[str, Any]]] = field(default_factory=dict)
+    _removed: list[Named] = field(default_factory=list)
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether anything has to be logged."""
+        return bool(self._dirty or self._gone or self._patches or self._removed)
+
+    def unknown(self, keys: Iterable[Key]) -> list[Key]:
+        """Give those of the keys of which nobody knows yet whether they are there."""
+        return [] if self.complete else [key for key in keys if key not in self.known]
+
+    def learn(self, found: Iterable[Sequence[Any]], asked: Iterable[Key] = ()) -> bool:
+        """Remember rows, each its key and then its identity, and which keys have none.
+
+        Gives False where a key is there twice.
+        """
+        self.known.update(dict.fromkeys(asked))
+        for *key, row in found:
+            name = tuple(key)
+            if self.known.get(name) is not None:
+                return False
+            self.known[name] = row
+        return True
+
+    def are_new(self, keys: Sequence[Key]) -> bool:
+        """Tell whether none of the keys is there, nor twice among them."""
+        known = self.known
+        return len(set(keys)) == len(keys) and all(known.get(key) is None for key in keys)
+
+    def insert(self, keys: Iterable[Key], rows: Iterable[Values]) -> None:
+        """Add rows; without a key no row is found again."""
+        numbers = []
+        for number, values in enumerate(rows, start=self.next):
+            self._full[number] = values
+            self._dirty[number] = None
+            numbers.append(number)
+        self.next += len(numbers)
+        self.known.update(zip(keys, numbers, strict=False))
+
+    def update(self, keys: Iterable[Key], names: Sequence[str], rows: Iterable[Values]) -> int:
+        """Give rows other values; tells how many are there, each as often as it is named."""
+        places = [self.names.index(name) for name in names]
+        matched = 0
+        for key, values in zip(keys, rows, strict=True):
+            row = self.known.get(key)
+            if row is None:
+                continue
+            matched += 1
+            own = self._full.get(row)
+            if own is None:
+                _, patch = self._patches.setdefault(row, (key, {}))
+                patch.update(zip(names, values, strict=True))
+                continue
+            for place, value in zip(places, values, strict=True):
+                own[place] = value
+            self._dirty[row] = None
+        return matched
+
+    def delete(self, keys: Iterable[Key]) -> int:
+        """Remove rows; tells how many were there."""
+        removed = 0
+        for key in keys:
+            row = self.known.get(key)
+            if row is not None:
+                self.known[key] = None
+                self._remove(row, key)
+                removed += 1
+        return removed
+
+    def _remove(self, row: int, key: Key) -> None:
+        if self._full.pop(row, None) is None:
+            self._patches.pop(row, None)
+            self._removed.append(Named(row, key))
+            return
+        self._dirty.pop(row, None)
+        if row in self._logged:
+            self._logged.discard(row)
+            self._gone.append(row)
+
+    def drain(self) -> Drained:
+        """Give what has to be logged, which from now on counts as logged."""
+        rows = {row: self._full[row] for row in sorted(self._dirty)}
+        patches: dict[tuple[str, ...], list[Named]] = {}
+        for row, (key, values) in self._patches.items():
+            patches.setdefault(tuple(sorted(values)), []).append(Named(row, key, values))
+        drained = Drained(rows, self._logged & rows.keys(), self._gone, patches, self._removed)
+        self._logged.update(rows)
+        self._dirty, self._patches = {}, {}
+        self._gone, self._removed = [], []
+        return drained
