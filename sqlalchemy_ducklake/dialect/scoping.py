@@ -69,15 +69,29 @@ def run(
     compiled = getattr(context, "compiled", None)
     if scope is None:
         _run_alone(own, statement, context, execute)
-    elif isinstance(compiled, StagingCompiler):
-        sets = parameters if context.executemany else [parameters]
-        defended = context.defends_foreign
-        staging = replace(compiled.staging, size=_size(sets), defended=defended)
-        if not _keep(scope, cursor, staging, context, sets):
-            scope.stage(staging, cursor, lambda: execute(statement))
-        scope.keep_within_limits()
-    elif not _controlled(scope, statement, context):
-        _run_beside(scope, own, statement, execute)
+        return
+    with own.deadline.within(cursor.timeout):
+        if isinstance(compiled, StagingCompiler):
+            sets = parameters if context.executemany else [parameters]
+            _run_staged(scope, cursor, context, sets, lambda: execute(statement))
+        elif not _controlled(scope, statement, context):
+            _run_beside(scope, own, statement, execute)
+
+
+def _run_staged(
+    scope: Scope,
+    cursor: Cursor,
+    context: Any,
+    sets: Sequence[Any],
+    execute: Callable[[], object],
+) -> None:
+    """Run a statement that is kept aside."""
+    staging = replace(
+        context.compiled.staging, size=_size(sets), defended=context.defends_foreign
+    )
+    if not _keep(scope, cursor, staging, context, sets):
+        scope.stage(staging, cursor, execute)
+    scope.keep_within_limits()
 
 
 def _keep(

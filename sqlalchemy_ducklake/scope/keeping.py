@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
-import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,14 +12,15 @@ import pyarrow as pa
 from sqlalchemy_ducklake.driver import Connection
 from sqlalchemy_ducklake.driver.batch import column_of
 from sqlalchemy_ducklake.driver.script import Parameter
-from sqlalchemy_ducklake.errors import ValueRefused
 from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.merge.staging import own_name
 from sqlalchemy_ducklake.scope.kept import Act, Drained, KeptRows, Key, Named, Plain, Values
+from sqlalchemy_ducklake.scope.keyvalues import NORMAL, exact_values, key_columns, squeezed
 from sqlalchemy_ducklake.scope.log import (
     FIRST_OWN_ROW,
     GONE,
     ROW,
+    LakeColumn,
     Log,
     staged_versions,
     versions,
@@ -75,9 +74,7 @@ class Intent:
             self.kept.top = None
 
     def _returned(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
-        key = self.plain.key or (self.plain.counted,)
-        order = [each.label for each in key if each is not None]
-        places = [order.index(name) for name in names]
+        places = [self.plain.key_names.index(name) for name in names]
         return [tuple(key[place] for place in places) for key in self.keys]
 
 
@@ -111,7 +108,7 @@ class Keeper:
         """
         if not self._fits(plain):
             return None
-        columns = _columns(plain.stored, sets, plain.required)
+        columns = exact_values(plain.stored, sets, plain.required)
         keys = self._keys(plain, sets)
         if columns is None or keys is None or not self._know(plain, keys):
             return None
@@ -169,7 +166,7 @@ class Keeper:
         """Log rows by their identity: with other values of some columns, or as gone."""
         key, assigned = self.log.key, names or ()
         columns = {_ROW_OF: pa.array([each.row for each in rows], pa.int64())}
-        columns |= _key_columns([each.key for each in rows])
+        columns |= key_columns([each.key for each in rows])
         for place, name in enumerate(assigned):
             columns[f"v{place}"] = self._array(name, [each.values[name] for each in rows])
         values = ", ".join(
@@ -223,19 +220,15 @@ class Keeper:
         return found
 
     def _compare(self, plain: Plain) -> bool:
-        types = {each.name: each.type for each in self.log.columns}
-        for each in plain.parameters:
-            if _squeezed(each.type_name) != types.get(each.label):
-                return False
-        if any(each.type_name not in _NORMAL for each in plain.key):
+        columns = {each.name: each for each in self.log.columns}
+        given = {each.label: each for each in plain.parameters}
+        if given.keys() - columns.keys() or plain.key_names != tuple(self.log.key):
             return False
-        if plain.act is not Act.INSERT:
-            return True
-        given = {each.label for each in plain.parameters}
-        return all(
-            each.name in given or (each.nullable and each.default is None)
-            for each in self.log.columns
-        )
+        if any(squeezed(given[name].type_name) != columns[name].type for name in given):
+            return False
+        if any(each.type_name not in NORMAL for each in plain.key):
+            return False
+        return all(_may_be(each, plain, each.name in given) for each in self.log.columns)
 
     def _keys(self, plain: Plain, sets: Sequence[Sequence[Any]]) -> list[Key] | None:
         """Give the key that each set names; None for values that may equal others."""
@@ -243,7 +236,7 @@ class Keeper:
             return self._numbers(plain.counted, plain.last, len(sets))
         columns = []
         for each in plain.key:
-            normal = _NORMAL[each.type_name]
+            normal = NORMAL[each.type_name]
             column = [normal(one[each.index]) for one in sets]
             if None in column:
                 return None
@@ -293,7 +286,7 @@ class Keeper:
             query = f"SELECT {shown} FROM {self.log.overlay} AS base WHERE {same}"
             return self.run(query, asked[0]).fetchall()
         first = [one[0] for one in asked]
-        with _registered(self.connection, _KEYS, pa.table(_key_columns(asked))):
+        with _registered(self.connection, _KEYS, pa.table(key_columns(asked))):
             query = f"SELECT {shown} {self._asked(labels)}"
             return self.run(query, (min(first), max(first))).fetchall()
 
@@ -302,11 +295,11 @@ _ROW, _GONE = identifier(ROW), identifier(GONE)
 _ROW_OF = "r"
 
 
-def _key_columns(keys: Sequence[Key]) -> dict[str, Any]:
-    return {
-        f"k{place}": pa.array(list(map(str, values)), pa.string())
-        for place, values in enumerate(zip(*keys, strict=True))
-    }
+def _may_be(column: LakeColumn, plain: Plain, given: bool) -> bool:
+    """Tell whether a statement says all that the engine would find out about a column."""
+    if given:
+        return column.nullable or column.name in plain.required
+    return plain.act is not Act.INSERT or (column.nullable and column.default is None)
 
 
 @contextlib.contextmanager
@@ -319,65 +312,3 @@ def _registered(connection: Connection, name: str, batch: pa.Table) -> Iterator[
     finally:
         if not connection.aborted:
             connection.duck.unregister(name)
-
-
-def _columns(
-    stored: Iterable[Parameter], sets: Sequence[Sequence[Any]], required: Collection[str]
-) -> dict[str, Sequence[Any]] | None:
-    """Give the values by column; None if one is not what its column holds, exactly."""
-    found: dict[str, Sequence[Any]] = {}
-    for each in stored:
-        values = [one[each.index] for one in sets]
-        if each.label in required and any(value is None for value in values):
-            return None
-        if each.type_name == "UUID" and None in map(_uuid, filter(None, values)):
-            return None  # it travels as text, of which the engine knows less
-        try:
-            array = column_of(each, values)
-        except (ValueRefused, UnicodeError):
-            return None
-        if array.type != each.arrow or bytearray in map(type, values):
-            return None
-        found[each.label] = values
-    return found
-
-
-def _squeezed(type_name: str) -> str:
-    return type_name.replace(", ", ",")
-
-
-def _integer(value: Any) -> Any:
-    return value if type(value) is int else None
-
-
-def _text(value: Any) -> Any:
-    if type(value) is not str:
-        return None
-    try:
-        value.encode()
-    except UnicodeError:
-        return None
-    return value
-
-
-def _date(value: Any) -> Any:
-    return value if type(value) is dt.date else None
-
-
-def _uuid(value: Any) -> Any:
-    if isinstance(value, uuid.UUID):
-        return value
-    try:
-        return uuid.UUID(value)
-    except (TypeError, ValueError, AttributeError):
-        return None
-
-
-# The types whose values are equal in Python exactly where they are in the engine.
-_NORMAL: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), _integer),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), _integer),
-    "VARCHAR": _text,
-    "DATE": _date,
-    "UUID": _uuid,
-}

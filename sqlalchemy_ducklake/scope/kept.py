@@ -27,7 +27,7 @@ class Act(Enum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Plain:
     """A statement that inserts, updates or deletes one row for each parameter set.
 
@@ -48,6 +48,12 @@ class Plain:
     tells_last_id: bool = False
     constrained: bool = False
     required: frozenset[str] = frozenset()
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The columns of the primary key, given or counted up."""
+        key = self.key if self.counted is None else (self.counted,)
+        return tuple(each.label for each in key)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -187,4 +193,7 @@ class KeptRows:
         self._logged.update(rows)
         self._dirty, self._patches = {}, {}
         self._gone, self._removed = [], []
+        if not self.known:
+            # No statement finds a row without a key again.
+            self._full, self._logged = {}, set()
         return drained

@@ -160,7 +160,8 @@ class Scope:
         if intent is None:
             return None
         connection.work.note_script(script, trusted=trusted, staged=True)
-        answer = intent.apply()
+        with self._poisoning():
+            answer = intent.apply()
         connection.work.note_proof(script)
         self._note(staging, answer.number)
         return answer
