@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, cast
 
 from sqlalchemy import exc
@@ -114,7 +115,7 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
             return None
         return writer.last_snapshot
 
-    @property
+    @cached_property
     def script(self) -> Script | None:
         """The script of the statement; None if it is one statement to the engine."""
         script: Script | None = getattr(self.compiled, "script", None)

@@ -12,6 +12,7 @@ as one snapshot, in a short transaction of its own.
 - ``kept.py``         single rows, named by their key, kept in Python
 - ``keyvalues.py``    which values Python can tell apart as the engine does
 - ``keeping.py``      how they get into the log, and what of the keys must be known
+- ``keepers.py``      both for all tables
 - ``copies.py``       small tables are read once
 - ``reading.py``      a query of the user, led through those views
 - ``writing.py``      the log of one table, written into the lake

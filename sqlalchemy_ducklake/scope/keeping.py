@@ -14,7 +14,16 @@ from sqlalchemy_ducklake.driver.batch import column_of
 from sqlalchemy_ducklake.driver.script import Parameter
 from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.merge.staging import own_name
-from sqlalchemy_ducklake.scope.kept import Act, Drained, KeptRows, Key, Named, Plain, Values
+from sqlalchemy_ducklake.scope.kept import (
+    Act,
+    Drained,
+    KeptRows,
+    Key,
+    Named,
+    OwnRows,
+    Plain,
+    Values,
+)
 from sqlalchemy_ducklake.scope.keyvalues import NORMAL, exact_values, key_columns, squeezed
 from sqlalchemy_ducklake.scope.log import (
     FIRST_OWN_ROW,
@@ -32,6 +41,8 @@ from sqlalchemy_ducklake.scope.writing import Run, one_row
 _KEYS, _ROWS, _NEXT = map(own_name, ("asked keys", "kept rows", "kept next"))
 # A small table with no more rows than this is asked for all of its keys at once.
 _FEW = 1000
+# No more own rows than this are handed to each query; more are logged, once and for all.
+_RECENT = 1000
 
 
 class Answer(NamedTuple):
@@ -88,6 +99,7 @@ class Keeper:
     log: Log
     kept: KeptRows
     _ambiguous: bool = False
+    _shown: bool = False
     _types: dict[str, Parameter] = field(default_factory=dict)
     _fitting: dict[Plain, bool] = field(default_factory=dict)
 
@@ -120,8 +132,21 @@ class Keeper:
             ordered = [columns.get(name, [None] * len(sets)) for name in self.kept.names]
         else:
             ordered = [columns[each.label] for each in plain.stored]
-        rows = list(map(list, zip(*ordered, strict=True)))
-        return Intent(self.kept, plain, keys, rows)
+        return Intent(self.kept, plain, keys, list(zip(*ordered, strict=True)))
+
+    def show(self) -> bool:
+        """Let queries see what is kept; False where it has to be logged for that."""
+        kept = self.kept
+        if kept.number > _RECENT:
+            return False
+        if kept.stale:
+            self._register_recent(kept.own_rows())
+        return True
+
+    def hide(self) -> None:
+        """Let queries see no more than what is logged."""
+        if self._shown:
+            self._register_recent(OwnRows({}))
 
     def flush(self, savepoints: Savepoints) -> bool:
         """Log what is kept; tells whether rows of the lake are among it.
@@ -129,36 +154,43 @@ class Keeper:
         Versions that a savepoint may bring back are closed.
         """
         drained = self.kept.drain()
-        if drained.rows or drained.gone:
+        if drained.own.rows or drained.own.gone:
             self._log_own(drained, savepoints)
         for names, rows in drained.patches.items():
             self._log_named(rows, names, savepoints)
         if drained.removed:
             self._log_named(drained.removed, None, savepoints)
+        self.hide()
         return bool(drained.patches or drained.removed)
+
+    def _register_recent(self, own: OwnRows) -> None:
+        self._shown = bool(own.rows or own.gone)
+        self.connection.detach_live()
+        self.connection.duck.register(self.log.recent_name, self._batch(own))
+
+    def _batch(self, own: OwnRows) -> pa.Table:
+        """Build a batch of own rows; those that are gone have no values."""
+        columns = list(zip(*own.rows.values(), strict=True)) or [()] * len(self.kept.names)
+        absent = [None] * len(own.gone)
+        arrays = [
+            self._array(name, [*values, *absent])
+            for name, values in zip(self.kept.names, columns, strict=True)
+        ]
+        gone = [False] * len(own.rows) + [True] * len(own.gone)
+        arrays += [pa.array([*own.rows, *own.gone], pa.int64()), pa.array(gone, pa.bool_())]
+        return pa.Table.from_arrays(arrays, [*self.kept.names, ROW, GONE])
 
     def _log_own(self, drained: Drained, savepoints: Savepoints) -> None:
         """Log own rows with all their values."""
-        numbers = [*drained.rows, *drained.gone]
-        columns = list(zip(*drained.rows.values(), strict=True))
-        absent = [None] * len(drained.gone)
-        arrays = [
-            self._array(name, [*(columns[place] if columns else ()), *absent])
-            for place, name in enumerate(self.kept.names)
-        ]
-        gone = [False] * len(drained.rows) + [True] * len(drained.gone)
-        arrays += [pa.array(numbers, pa.int64()), pa.array(gone, pa.bool_())]
-        batch = pa.Table.from_arrays(arrays, [*self.kept.names, ROW, GONE])
         log, rows = self.log.name, identifier(_ROWS)
         names = ", ".join(map(identifier, self.kept.names))
-        with _registered(self.connection, _ROWS, batch):
-            if drained.replaced or drained.gone:
+        with _registered(self.connection, _ROWS, self._batch(drained.own)):
+            if drained.logged:
                 self._close(f"SELECT {_ROW} FROM {rows}", savepoints)
-            if drained.rows:
-                self.run(
-                    f"INSERT INTO {log} SELECT {names}, {_ROW}, {savepoints.mark}, NULL, false "
-                    f"FROM {rows} WHERE NOT {_GONE}"
-                )
+            self.run(
+                f"INSERT INTO {log} SELECT {names}, {_ROW}, {savepoints.mark}, NULL, false "
+                f"FROM {rows} WHERE NOT {_GONE}"
+            )
 
     def _log_named(
         self, rows: Sequence[Named], names: Sequence[str] | None, savepoints: Savepoints

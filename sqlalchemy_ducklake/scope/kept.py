@@ -7,7 +7,7 @@ and reach the log all at once before anything reads it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from sqlalchemy_ducklake.driver.script import Parameter
 
 Key = tuple[Any, ...]
-Values = list[Any]
+Values = tuple[Any, ...]
 
 
 class Act(Enum):
@@ -70,17 +70,22 @@ class Named(NamedTuple):
     values: Mapping[str, Any] = MappingProxyType({})
 
 
-class Drained(NamedTuple):
-    """What has to be logged: own rows as they are now, own rows that are gone, the rest.
+class OwnRows(NamedTuple):
+    """Rows that the transaction made, by number: as they are now, and which are gone."""
 
-    ``rows`` and ``gone`` go by number; ``replaced`` are those of ``rows`` that are logged
-    already.  Rows of which Python has not all values are changed by ``patches``, by the
-    columns that they assign, or ``removed``.
+    rows: Mapping[int, Values]
+    gone: Sequence[int] = ()
+
+
+class Drained(NamedTuple):
+    """What has to be logged: own rows, of which some are ``logged`` already, and the rest.
+
+    Rows of which Python has not all values are changed by ``patches``, by the columns that
+    they assign, or ``removed``.
     """
 
-    rows: dict[int, Values]
-    replaced: Collection[int]
-    gone: Sequence[int]
+    own: OwnRows
+    logged: bool
     patches: Mapping[tuple[str, ...], Sequence[Named]]
     removed: Sequence[Named]
 
@@ -99,6 +104,8 @@ class KeptRows:
     known: dict[Key, int | None] = field(default_factory=dict)
     complete: bool = False
     top: int | None = None
+    #: Whether own rows changed since somebody took :meth:`own_rows`.
+    stale: bool = False
     _full: dict[int, Values] = field(default_factory=dict)
     _dirty: dict[int, None] = field(default_factory=dict)
     _logged: set[int] = field(default_factory=set)
@@ -141,6 +148,7 @@ class KeptRows:
             self._dirty[number] = None
             numbers.append(number)
         self.next += len(numbers)
+        self.stale = True
         self.known.update(zip(keys, numbers, strict=False))
 
     def update(self, keys: Iterable[Key], names: Sequence[str], rows: Iterable[Values]) -> int:
@@ -157,9 +165,13 @@ class KeptRows:
                 _, patch = self._patches.setdefault(row, (key, {}))
                 patch.update(zip(names, values, strict=True))
                 continue
+            changed = list(own)
             for place, value in zip(places, values, strict=True):
-                own[place] = value
+                changed[place] = value
+            # Python's garbage collector looks at lists for ever, at such tuples once.
+            self._full[row] = tuple(changed)
             self._dirty[row] = None
+            self.stale = True
         return matched
 
     def delete(self, keys: Iterable[Key]) -> int:
@@ -178,19 +190,32 @@ class KeptRows:
             self._patches.pop(row, None)
             self._removed.append(Named(row, key))
             return
+        self.stale = True
         self._dirty.pop(row, None)
         if row in self._logged:
             self._logged.discard(row)
             self._gone.append(row)
 
+    @property
+    def number(self) -> int:
+        """Tell how many own rows wait; more than there can be if others wait too."""
+        others = self._patches or self._removed
+        return 1 << 62 if others else len(self._dirty) + len(self._gone)
+
+    def own_rows(self) -> OwnRows:
+        """Give own rows that wait, as they are now."""
+        self.stale = False
+        return OwnRows({row: self._full[row] for row in sorted(self._dirty)}, self._gone)
+
     def drain(self) -> Drained:
         """Give what has to be logged, which from now on counts as logged."""
-        rows = {row: self._full[row] for row in sorted(self._dirty)}
+        own = self.own_rows()
         patches: dict[tuple[str, ...], list[Named]] = {}
         for row, (key, values) in self._patches.items():
             patches.setdefault(tuple(sorted(values)), []).append(Named(row, key, values))
-        drained = Drained(rows, self._logged & rows.keys(), self._gone, patches, self._removed)
-        self._logged.update(rows)
+        logged = bool(own.gone) or not self._logged.isdisjoint(own.rows)
+        drained = Drained(own, logged, patches, self._removed)
+        self._logged.update(own.rows)
         self._dirty, self._patches = {}, {}
         self._gone, self._removed = [], []
         if not self.known:

@@ -89,6 +89,8 @@ class Log:
     ``keeps`` tells that there is a log at all and not only a view, ``hides`` that rows of
     the lake may be in it, ``dirty`` that any may; ``assigned`` are the columns that rows of
     the lake may have other values in, and ``moved`` says that the key's are among them.
+    With ``recent`` queries see own rows besides, which are only in Python: the batch of that
+    name has them, with those that are gone, in place of what is logged of them.
     """
 
     lake: str
@@ -101,6 +103,7 @@ class Log:
     dirty: bool = False
     moved: bool = False
     defended: bool = False
+    recent: bool = False
     assigned: set[str] = field(default_factory=set)
 
     @property
@@ -122,6 +125,11 @@ class Log:
     def shown(self) -> str:
         """The bare name of the view for queries."""
         return own_name(f"log shown {self.table[0]}.{self.table[1]}")
+
+    @property
+    def recent_name(self) -> str:
+        """The bare name of the batch of recent rows."""
+        return own_name(f"log recent {self.table[0]}.{self.table[1]}")
 
     def make(self) -> str:
         """CREATE OR REPLACE TEMP TABLE <log> (<columns of the table and of a version>)."""
@@ -148,9 +156,22 @@ class Log:
         overlay = f"SELECT {names}, base.rowid AS rowid {base}{own if self.keeps else ''}"
         yield f"CREATE OR REPLACE TEMP VIEW {self.overlay} AS {overlay}"
         if self.keeps:
-            shown = f"SELECT {names} {base} UNION ALL SELECT {names} FROM {self.name}"
-            shown = f"{shown} WHERE {rows}"
+            shown = f"SELECT {names} {base} UNION ALL {self._own_rows(names, rows)}"
             yield f"CREATE OR REPLACE TEMP VIEW {identifier(self.shown)} AS {shown}"
+
+    def _own_rows(self, names: str, rows: str) -> str:
+        """SELECT what is logged, but recent rows in place of what is logged of them."""
+        logged = f"SELECT {names} FROM {self.name}"
+        if not self.recent:
+            return f"{logged} WHERE {rows}"
+        recent, row = identifier(self.recent_name), identifier(ROW)
+        same = f"{self.name}.{row} = recent.{row}"
+        logged = f"{logged} ANTI JOIN (SELECT {row} FROM {recent}) AS recent ON {same}"
+        values = ", ".join(
+            f"CAST({identifier(each.name)} AS {each.type})" for each in self.columns
+        )
+        kept = f"SELECT {values} FROM {recent} WHERE NOT {identifier(GONE)}"
+        return f"{logged} WHERE {rows} UNION ALL {kept}"
 
     def undo(self, mark: int) -> Iterator[str]:
         """Bring back what the log held when a savepoint was set."""

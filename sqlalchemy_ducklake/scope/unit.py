@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import duckdb
@@ -18,7 +16,8 @@ from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.lake.changes import TableName
 from sqlalchemy_ducklake.scope.conflicts import refuse_changed
 from sqlalchemy_ducklake.scope.copies import is_small
-from sqlalchemy_ducklake.scope.keeping import Answer, Keeper
+from sqlalchemy_ducklake.scope.keepers import Keepers
+from sqlalchemy_ducklake.scope.keeping import Answer
 from sqlalchemy_ducklake.scope.kept import Act, Plain
 from sqlalchemy_ducklake.scope.log import MARK, LakeColumn, Log, log_name
 from sqlalchemy_ducklake.scope.options import WriteScope
@@ -64,12 +63,12 @@ class Scope:
         self._logs: dict[TableName, Log] = {}
         self._checked: set[TableName] = set()
         self._led: dict[str, str | None] = {}
-        self._keepers: dict[TableName, Keeper] = {}
         self._rows = self._bytes = 0
         self._busy = False
         #: Whether statements may still be staged: names mean what they did at the start.
         self.open = True
         self.savepoints = Savepoints()
+        self._keepers = Keepers(connection, self._run, self.savepoints)
         self._remember_mark()
 
     # What the driver asks.
@@ -81,7 +80,7 @@ class Scope:
 
     def ready(self) -> None:
         """Log what is kept in Python."""
-        self._log_kept(list(self._keepers))
+        self._keepers.log_all()
 
     def settle(self) -> None:
         """Write what waits into the open transaction, before anything else happens there."""
@@ -120,12 +119,14 @@ class Scope:
 
     def forget(self) -> None:
         """Drop the temporary tables and views."""
+        self._keepers.forget_all()
         for log in self._logs.values():
             for text in log.drop():
                 self._connection.duck.execute(text)
+            if log.recent:
+                self._connection.duck.unregister(log.recent_name)
         self._logs.clear()
         self._led.clear()
-        self._keepers.clear()
 
     # What the dialect asks.
 
@@ -154,13 +155,12 @@ class Scope:
         trusted = connection.trusts(script)
         if plain.act is Act.INSERT and plain.key and not trusted:
             return None
-        keeper = self._keeper(staging.target)
-        with self._poisoning():
-            intent = keeper.intent(plain, sets)
-        if intent is None:
-            return None
-        connection.work.note_script(script, trusted=trusted, staged=True)
-        with self._poisoning():
+        log = self._logs[_lowered(staging.target)]
+        with self._keepers.poisoning():
+            intent = self._keepers.of(log).intent(plain, sets)
+            if intent is None:
+                return None
+            connection.work.note_script(script, trusted=trusted, staged=True)
             answer = intent.apply()
         connection.work.note_proof(script)
         self._note(staging, answer.number)
@@ -168,8 +168,8 @@ class Scope:
 
     def stage(self, staging: Staging, cursor: Cursor, run: Callable[[], object]) -> None:
         """Run a statement that logs what it would write."""
-        self._log_kept(staging.tables)
-        self._keepers.pop(_lowered(staging.target), None)
+        self._keepers.log(map(_lowered, staging.tables))
+        self._keepers.forget([_lowered(staging.target)])
         self.prepare(staging)  # something may have been written since
         try:
             with self._connection.staged():
@@ -201,7 +201,7 @@ class Scope:
             self._led[text] = self._lead(text)
         found = self._led[text]
         if found is not None:
-            self._log_kept(name for name, log in self._logs.items() if log.shown in found)
+            self._keepers.show(name for name, log in self._logs.items() if log.shown in found)
         return found
 
     def _kind(self, text: str) -> duckdb.StatementType | None:
@@ -220,7 +220,7 @@ class Scope:
         """Let everything be as it was when the savepoint was set."""
         self._require_alive()
         mark = self.savepoints.back_to(name)
-        self._keepers.clear()
+        self._keepers.forget_all()
         self._connection.work.forget_rows()
         for log in self._logs.values():
             if log.keeps:
@@ -240,42 +240,6 @@ class Scope:
         return () if self.savepoints else (NO_SAVEPOINT,)
 
     # How it is done.
-
-    def _keeper(self, table: TableName) -> Keeper:
-        name = _lowered(table)
-        keeper = self._keepers.get(name)
-        if keeper is None:
-            shown = partial(self._log_kept, [name])
-            keeper = Keeper.of(self._connection, self._run, shown, self._logs[name])
-            self._keepers[name] = keeper
-        return keeper
-
-    def _log_kept(self, tables: Iterable[TableName]) -> None:
-        """Log what is kept in Python of these tables."""
-        for table in tables:
-            keeper = self._keepers.get(_lowered(table))
-            if keeper is None or not keeper.kept.waits:
-                continue
-            with self._poisoning():
-                hides = keeper.flush(self.savepoints)
-                if hides and not keeper.log.hides:
-                    keeper.log.hides = True
-                    self._show(keeper.log)
-
-    @contextlib.contextmanager
-    def _poisoning(self) -> Iterator[None]:
-        """Let nothing but a rollback follow an error: half of something may be done."""
-        try:
-            yield
-        except BaseException as error:
-            self._connection.abort(error)
-            raise
-
-    def _show(self, log: Log) -> None:
-        """Make the views of a table, which show something else than before."""
-        for text in log.views():
-            self._run(text)
-        self._led.clear()
 
     def _know(self, table: TableName, staging: Staging) -> bool:
         """Make log and views of a table as a statement needs them."""
@@ -297,8 +261,10 @@ class Scope:
             self._run(log.make())
             log.key = staging.key
         log.keeps, log.hides = keeps, hides
-        self._show(log)
+        for text in log.views():
+            self._run(text)
         self._logs[name] = log
+        self._led.clear()
         return True
 
     def _is_small(self, table: TableName) -> bool:

@@ -109,7 +109,7 @@ def waits(connection: Connection, table: Table) -> bool:
     """Tell whether rows of a table are kept in Python just now."""
     scope = scope_of(cast("driver.Connection", connection.connection.dbapi_connection))
     assert scope is not None
-    keeper = scope._keepers.get(("main", table.name))
+    keeper = scope._keepers._keepers.get(("main", table.name))
     return keeper is not None and keeper.kept.waits
 
 
@@ -149,7 +149,7 @@ LOOKED_AT: Sequence[tuple[Any, Any]] = (
 
 
 @pytest.mark.parametrize(("statement", "parameters"), KEPT)
-def test_single_rows_are_kept_until_something_reads(
+def test_single_rows_are_kept_and_seen(
     keeping: Engine, statement: Any, parameters: Any
 ) -> None:
     table = statement.table
@@ -158,7 +158,7 @@ def test_single_rows_are_kept_until_something_reads(
         assert waits(connection, table)
         assert found.rowcount == (len(parameters) if isinstance(parameters, list) else 1)
         rows = set(connection.execute(select(table)))
-        assert not waits(connection, table)
+        assert set(connection.execute(select(table))) == rows
         connection.commit()
         assert set(connection.execute(select(table))) == rows
 
@@ -177,14 +177,17 @@ def test_what_is_more_is_looked_at_by_the_engine(
         assert set(connection.execute(again)) == rows
 
 
-def test_a_read_of_another_table_logs_nothing(keeping: Engine) -> None:
+def test_only_what_a_statement_looks_at_is_logged(keeping: Engine) -> None:
     with keeping.connect() as connection:
         connection.execute(insert(items), {"n": 4})
         connection.execute(select(pairs)).all()
         connection.execute(text("SELECT 1"))
         assert waits(connection, items)
         assert connection.scalar(text("SELECT count(*) FROM items")) == 4
+        # A statement that the engine runs sees only what is logged.
+        connection.execute(items.update().where(items.c.n == 4).values(n=5))
         assert not waits(connection, items)
+        assert connection.scalar(text("SELECT sum(n) FROM items")) == 11
 
 
 VALUES: Sequence[dict[str, Any]] = (

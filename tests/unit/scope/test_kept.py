@@ -17,9 +17,10 @@ Log = dict[int, list[object]]
 
 def lay_over(log: Log, kept: KeptRows) -> None:
     drained = kept.drain()
-    assert set(drained.replaced) <= log.keys()
-    log.update({row: list(values) for row, values in drained.rows.items()})
-    for row in drained.gone:
+    own = drained.own
+    assert drained.logged == bool(own.gone or log.keys() & own.rows.keys())
+    log.update({row: list(values) for row, values in own.rows.items()})
+    for row in own.gone:
         del log[row]
     for names, rows in drained.patches.items():
         for each in rows:
@@ -44,12 +45,12 @@ def test_drained_rows_are_what_statements_made(seed: int) -> None:
         if draw < 0.3:
             new = [key for key in keys if key not in expected]
             assert kept.are_new(keys) == (new == keys)
-            kept.insert(new, [[key[0], step, 0] for key in new])
+            kept.insert(new, [(key[0], step, 0) for key in new])
             expected.update({key: [key[0], step, 0] for key in new})
         elif draw < 0.6:
             name = chance.choice(["a", "b"])
             there = [key for key in keys if key in expected]
-            assert kept.update(keys, [name], [[step]] * 3) == len(there)
+            assert kept.update(keys, [name], [(step,)] * 3) == len(there)
             for key in there:
                 expected[key][kept.names.index(name)] = step
         elif draw < 0.8:
@@ -65,10 +66,10 @@ def test_drained_rows_are_what_statements_made(seed: int) -> None:
 
 def test_rows_without_a_key_are_forgotten_once_logged() -> None:
     kept = KeptRows(["a"], FIRST_OWN_ROW)
-    kept.insert([], [[1], [2]])
-    assert list(kept.drain().rows.values()) == [[1], [2]]
-    kept.insert([], [[3]])
-    assert kept.drain().rows == {FIRST_OWN_ROW + 2: [3]}
+    kept.insert([], [(1,), (2,)])
+    assert list(kept.drain().own.rows.values()) == [(1,), (2,)]
+    kept.insert([], [(3,)])
+    assert kept.drain().own.rows == {FIRST_OWN_ROW + 2: (3,)}
 
 
 def test_a_key_found_twice_is_told() -> None:
