@@ -20,6 +20,7 @@ from sqlalchemy.sql import operators
 from sqlalchemy.sql.elements import BinaryExpression, BindParameter, BooleanClauseList
 from sqlalchemy.sql.schema import Table
 
+from sqlalchemy_ducklake.constructs.insert import OnConflict
 from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, Parameter
 from sqlalchemy_ducklake.merge.checks import keys_of, primary_key_of
 from sqlalchemy_ducklake.scope.kept import Act, Plain
@@ -79,12 +80,13 @@ class _Look:
 
     def _insert(self) -> Plain:
         compiler, statement, given = self._compiler, self._statement, self._compiler.given
-        _require(statement._post_values_clause is None and not statement._multi_values)
-        _require(not given.defaults)
+        conflict = statement._post_values_clause
+        _require(not statement._multi_values and not given.defaults)
         key = primary_key_of(self._target)
         _require(all(each.primary for each in keys_of(self._target)))
         allocated, names = given.allocated, () if key is None else key.names
         if allocated is not None and allocated not in given.columns:
+            _require(conflict is None)
             _require(names == (allocated.name,) and _counts_up(allocated))
             counted = self._parameter(allocated, 0)
             return Plain(
@@ -101,7 +103,33 @@ class _Look:
             Act.INSERT,
             tuple(stored[name] for name in names),
             returned=self._returned(names),
+            assigned=None if conflict is None else self._assigned(conflict, names),
         )
+
+    def _assigned(self, conflict: OnConflict, key: Sequence[str]) -> tuple[str, ...]:
+        """Give the columns that ON CONFLICT assigns: what was to be inserted, as it is."""
+        _require(conflict.where is None and conflict.constraint is None and bool(key))
+        _require(set(conflict.index_elements or key) == set(key))
+        if conflict.action == "nothing":
+            return ()
+        # What is equal in single precision Python does not know.
+        types = {
+            column.name: self._compiler._batch_type(column.type) for column, _ in self._values
+        }
+        stored = [name for name, (_, type_name) in types.items() if type_name != "FLOAT"]
+        names = [name for name in types if name not in key]
+        if conflict.assignments is not None:
+            names = list(self._excluded(conflict.assignments, conflict.excluded))
+        _require(set(names) <= set(stored) and not set(names) & set(key))
+        return tuple(names)
+
+    def _excluded(self, assignments: Mapping[str, Any], excluded: Any) -> Iterator[str]:
+        """Give the columns that take the value that was to be inserted."""
+        columns = self._target.c
+        for name, value in assignments.items():
+            _require(isinstance(value, Column) and value.table is excluded and name in columns)
+            _require(value.name == columns[name].name)
+            yield value.name
 
     def _returned(self, names: Sequence[str]) -> tuple[str, ...] | None:
         """Give the columns that are returned, of the key alone."""

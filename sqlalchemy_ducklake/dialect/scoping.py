@@ -17,8 +17,6 @@ from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.rows import KnownRows
 from sqlalchemy_ducklake.driver.script import ENFORCE_ALL
 from sqlalchemy_ducklake.errors import StatementRefused
-from sqlalchemy_ducklake.merge.rows import MATCHED
-from sqlalchemy_ducklake.scope.kept import Act
 from sqlalchemy_ducklake.scope.options import OPTION, WriteScope, checked_scope
 from sqlalchemy_ducklake.scope.savepoints import Control, control_of
 from sqlalchemy_ducklake.scope.unit import Scope, Staging, open_scope, scope_of
@@ -111,13 +109,10 @@ def _keep(
             (name, types[name], *[None] * 5) for name in plain.returned or ()
         ]
         result = Result(description, KnownRows(answer.rows, description))
-    cursor.answer({_COUNTS[plain.act]: answer.number}, result)
+    cursor.answer(answer.number, answer.counts, result)
     if answer.last_id is not None:
         cursor.lastrowid = answer.last_id
     return True
-
-
-_COUNTS = {Act.INSERT: "inserted", Act.UPDATE: MATCHED, Act.DELETE: "deleted"}
 
 
 def _run_alone(

@@ -153,10 +153,12 @@ class Cursor:
         self._result = None
         self.description = None
 
-    def answer(self, counts: Mapping[str, int], result: Result | None = None) -> None:
-        """Tell what was done without a statement: the sum of the counts is the row count."""
+    def answer(
+        self, rowcount: int, counts: Mapping[str, int], result: Result | None = None
+    ) -> None:
+        """Tell what was done without a statement to the engine, and give its rows."""
         self._forget()
-        self.rowcount, self.counts = sum(counts.values()), dict(counts)
+        self.rowcount, self.counts = rowcount, dict(counts)
         if result is not None:
             self._result, self.description = result, result.description
 

@@ -10,6 +10,7 @@ as one snapshot, in a short transaction of its own.
 - ``savepoints.py``   marks in the log, by name, nested and shadowed
 - ``log.py``          the log of one table, and the views that read through it
 - ``kept.py``         single rows, named by their key, kept in Python
+- ``intents.py``      what a statement does to them
 - ``keyvalues.py``    which values Python can tell apart as the engine does
 - ``keeping.py``      how they get into the log, and what of the keys must be known
 - ``keepers.py``      both for all tables

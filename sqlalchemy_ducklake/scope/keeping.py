@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from sqlalchemy_ducklake.driver.batch import column_of
 from sqlalchemy_ducklake.driver.script import Parameter
 from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.merge.staging import own_name
+from sqlalchemy_ducklake.scope.intents import Intent, upsert
 from sqlalchemy_ducklake.scope.kept import (
     Act,
     Drained,
@@ -43,50 +44,6 @@ _KEYS, _ROWS, _NEXT = map(own_name, ("asked keys", "kept rows", "kept next"))
 _FEW = 1000
 # No more own rows than this are handed to each query; more are logged, once and for all.
 _RECENT = 1000
-
-
-class Answer(NamedTuple):
-    """What a statement did: how many rows, and what it returns."""
-
-    number: int
-    rows: list[tuple[Any, ...]] | None = None
-    last_id: int | None = None
-
-
-@dataclass(slots=True)
-class Intent:
-    """A statement of which everything is known that it needs; to apply it cannot fail."""
-
-    kept: KeptRows
-    plain: Plain
-    keys: list[Key]
-    rows: list[Values]
-
-    def apply(self) -> Answer:
-        """Let the rows become what the statement says."""
-        kept, plain = self.kept, self.plain
-        if plain.act is Act.UPDATE:
-            names = [each.label for each in plain.stored]
-            return Answer(kept.update(self.keys, names, self.rows))
-        if plain.act is Act.DELETE:
-            self._lower_top()
-            return Answer(kept.delete(self.keys))
-        kept.insert(self.keys, self.rows)
-        last = None
-        if plain.counted is not None:
-            last = max(number for (number,) in self.keys)
-        if kept.top is not None and len(self.keys[0]) == 1:
-            kept.top = max(kept.top, *(number for (number,) in self.keys))
-        returned = None if plain.returned is None else self._returned(plain.returned)
-        return Answer(len(self.rows), returned, last if plain.tells_last_id else None)
-
-    def _lower_top(self) -> None:
-        if self.kept.top is not None and (self.kept.top,) in self.keys:
-            self.kept.top = None
-
-    def _returned(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
-        places = [self.plain.key_names.index(name) for name in names]
-        return [tuple(key[place] for place in places) for key in self.keys]
 
 
 @dataclass(slots=True)
@@ -124,15 +81,18 @@ class Keeper:
         keys = self._keys(plain, sets)
         if columns is None or keys is None or not self._know(plain, keys):
             return None
-        if plain.act is Act.INSERT:
-            if plain.counted is not None:
-                columns[plain.counted.label] = [number for (number,) in keys]
-            elif keys and not self.kept.are_new(keys):
-                return None
-            ordered = [columns.get(name, [None] * len(sets)) for name in self.kept.names]
-        else:
+        if plain.act is not Act.INSERT:
             ordered = [columns[each.label] for each in plain.stored]
-        return Intent(self.kept, plain, keys, list(zip(*ordered, strict=True)))
+            return Intent(self.kept, plain, keys, keys, list(zip(*ordered, strict=True)))
+        if plain.counted is not None:
+            columns[plain.counted.label] = [number for (number,) in keys]
+        ordered = [columns.get(name, [None] * len(sets)) for name in self.kept.names]
+        rows = list(zip(*ordered, strict=True))
+        if plain.assigned is not None:
+            return upsert(self.kept, plain, keys, rows, self._read(plain, keys))
+        # Numbers that are counted up are new anyway.
+        new = plain.counted is not None or self.kept.are_new(keys)
+        return Intent(self.kept, plain, keys, keys, rows) if new else None
 
     def show(self) -> bool:
         """Let queries see what is kept; False where it has to be logged for that."""
@@ -308,11 +268,13 @@ class Keeper:
         found = self.run(text).fetchall()
         return found if len(found) <= _FEW else None
 
-    def _probe(self, key: Sequence[Parameter], asked: Sequence[Key]) -> list[Any]:
-        """Look which keys are there."""
+    def _probe(
+        self, key: Sequence[Parameter], asked: Sequence[Key], more: Sequence[str] = ("rowid",)
+    ) -> list[Any]:
+        """Look which keys are there, and read some columns of their rows."""
         labels = [each.label for each in key]
         names = [f"base.{identifier(label)}" for label in labels]
-        shown = ", ".join([*names, "base.rowid"])
+        shown = ", ".join([*names, *(f"base.{identifier(name)}" for name in more)])
         if len(asked) == 1:
             same = " AND ".join(f"{name} = ${at}" for at, name in enumerate(names, 1))
             query = f"SELECT {shown} FROM {self.log.overlay} AS base WHERE {same}"
@@ -321,6 +283,23 @@ class Keeper:
         with _registered(self.connection, _KEYS, pa.table(key_columns(asked))):
             query = f"SELECT {shown} {self._asked(labels)}"
             return self.run(query, (min(first), max(first))).fetchall()
+
+    def _read(self, plain: Plain, keys: Sequence[Key]) -> dict[Key, Values]:
+        """Read rows that an upsert is to change and of which Python has not all values."""
+        kept = self.kept
+        asked = [key for key in keys if kept.known.get(key) is not None]
+        asked = [key for key in asked if kept.own_row(key) is None]
+        if not asked:
+            return {}
+        self.flush_all()
+        width = len(plain.key)
+        found = self._probe(plain.key, asked, self.kept.names)
+        rows = {tuple(row[:width]): tuple(row[width:]) for row in found}
+        for key, values in rows.items():
+            known = zip(self.kept.names, values, strict=True)
+            if all(value is None or name in self._types for name, value in known):
+                kept.adopt(key, values)
+        return rows
 
 
 _ROW, _GONE = identifier(ROW), identifier(GONE)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy_ducklake.driver.script import Parameter
+from sqlalchemy_ducklake.scope.log import FIRST_OWN_ROW
 
 Key = tuple[Any, ...]
 Values = tuple[Any, ...]
@@ -36,7 +37,8 @@ class Plain:
     integer key that an INSERT counts up, ``last`` the highest number that fits it.
     ``returned`` are columns of the key that an INSERT returns, None if it returns nothing;
     ``constrained`` says that there is more to check than the key where all is enforced.
-    ``required`` are columns that may not be NULL.
+    ``required`` are columns that may not be NULL.  An INSERT with ``assigned`` gives rows
+    that are there the new values of these columns; with none of them it leaves them alone.
     """
 
     act: Act
@@ -48,6 +50,7 @@ class Plain:
     tells_last_id: bool = False
     constrained: bool = False
     required: frozenset[str] = frozenset()
+    assigned: tuple[str, ...] | None = None
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -139,6 +142,18 @@ class KeptRows:
         """Tell whether none of the keys is there, nor twice among them."""
         known = self.known
         return len(set(keys)) == len(keys) and all(known.get(key) is None for key in keys)
+
+    def own_row(self, key: Key) -> Values | None:
+        """Give the values of a row; None if Python does not have all of them."""
+        row = self.known.get(key)
+        return None if row is None else self._full.get(row)
+
+    def adopt(self, key: Key, values: Values) -> None:
+        """Remember all values of a row, if the transaction made it; it is logged."""
+        row = self.known.get(key)
+        if row is not None and row >= FIRST_OWN_ROW:
+            self._full[row] = values
+            self._logged.add(row)
 
     def insert(self, keys: Iterable[Key], rows: Iterable[Values]) -> None:
         """Add rows; without a key no row is found again."""

@@ -16,8 +16,8 @@ from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.lake.changes import TableName
 from sqlalchemy_ducklake.scope.conflicts import refuse_changed
 from sqlalchemy_ducklake.scope.copies import is_small
+from sqlalchemy_ducklake.scope.intents import Answer
 from sqlalchemy_ducklake.scope.keepers import Keepers
-from sqlalchemy_ducklake.scope.keeping import Answer
 from sqlalchemy_ducklake.scope.kept import Act, Plain
 from sqlalchemy_ducklake.scope.log import MARK, LakeColumn, Log, log_name
 from sqlalchemy_ducklake.scope.options import WriteScope

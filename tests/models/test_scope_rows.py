@@ -29,11 +29,10 @@ from sqlalchemy import (
     Uuid,
     create_engine,
     exc,
-    insert,
     select,
 )
 
-from sqlalchemy_ducklake import write_table
+from sqlalchemy_ducklake import MergeResult, insert, merge_result, write_table
 
 ROUNDS, STEPS = int(os.environ.get("ROW_ROUNDS", "6")), 60
 Key = tuple[Any, ...]
@@ -115,6 +114,28 @@ class Twin:
             found = self.connection.execute(self.table.delete().where(*self.where(key)))
             assert found.rowcount == (self.rows.pop(key, None) is not None)
 
+    def upsert(self) -> None:
+        new = {key: self.value() for key in self.some()}
+        sets = [{**self.named(key), "n": n, "s": s} for key, (n, s) in new.items()]
+        statement, there = insert(self.table), new.keys() & self.rows.keys()
+        draw = self.chance.random()
+        if draw < 0.2:
+            statement = statement.on_conflict_do_nothing()
+            expected = MergeResult(inserted=len(new) - len(there), skipped=len(there))
+            new = {key: values for key, values in new.items() if key not in there}
+        else:
+            only_n = draw < 0.4
+            assigned = {"n": statement.excluded.n} if only_n else None
+            statement = statement.on_conflict_do_update(set_=assigned)
+            if only_n:
+                new.update({key: (new[key][0], self.rows[key][1]) for key in there})
+            differing = sum(self.rows[key] != new[key] for key in there)
+            expected = MergeResult(len(new) - len(there), differing, 0, len(there) - differing)
+        found = self.connection.execute(statement, sets if len(sets) > 1 else sets[0])
+        assert merge_result(found) == expected
+        assert found.rowcount == expected.written
+        self.rows.update(new)
+
     def change_many(self) -> None:
         """Run what the engine has to look at."""
         bound = self.chance.randrange(100)
@@ -163,6 +184,7 @@ STEPS_OF: list[tuple[Callable[[Twin], None], int]] = [
     (Twin.add, 8),
     (Twin.change, 8),
     (Twin.remove, 5),
+    (Twin.upsert, 6),
     (Twin.change_many, 1),
     (Twin.refuse, 1),
     (Twin.read, 3),

@@ -32,14 +32,13 @@ from sqlalchemy import (
     bindparam,
     exc,
     func,
-    insert,
     select,
     text,
 )
 from sqlalchemy.orm import Session, registry
 
 from fixtures.scoped import accounts, events, owners
-from sqlalchemy_ducklake import driver
+from sqlalchemy_ducklake import driver, insert, merge_result
 from sqlalchemy_ducklake.errors import NumbersExhausted
 from sqlalchemy_ducklake.scope.unit import scope_of
 
@@ -113,6 +112,7 @@ def waits(connection: Connection, table: Table) -> bool:
     return keeper is not None and keeper.kept.waits
 
 
+_UPSERT = insert(items)
 _ONE_PAIR = (pairs.c.a == "x", pairs.c.b == dt.date(2024, 1, 1))
 KEPT: Sequence[tuple[Any, Any]] = (
     (insert(items), {"n": 4}),
@@ -122,6 +122,11 @@ KEPT: Sequence[tuple[Any, Any]] = (
     (insert(pairs), {"a": "x", "b": dt.date(2024, 1, 2)}),
     (insert(notes), {"n": 1}),
     (insert(notes), [{"n": 1}, {"n": 2}]),
+    (insert(items).on_conflict_do_update(), {"id": 1, "n": 5}),
+    (insert(items).on_conflict_do_update(), [{"id": 1, "n": 5}, {"id": 9, "n": 5}]),
+    (_UPSERT.on_conflict_do_update(["id"], set_={"n": _UPSERT.excluded.n}), {"id": 1, "n": 5}),
+    (insert(items).on_conflict_do_update().returning(items.c.id), {"id": 1, "n": 5}),
+    (insert(items).on_conflict_do_nothing(), {"id": 9, "n": 4}),
     (items.update().where(items.c.id == 1), {"n": 5}),
     (items.update().where(items.c.id == bindparam("i")), [{"i": 1, "n": 5}, {"i": 2, "n": 6}]),
     (pairs.update().where(*_ONE_PAIR).values(n=2), {}),
@@ -134,6 +139,10 @@ LOOKED_AT: Sequence[tuple[Any, Any]] = (
     (insert(items).values([{"n": 4}, {"n": 5}]), {}),
     (insert(items).returning(items.c.n), {"n": 4}),
     (insert(defaults), {"id": 2}),
+    (_UPSERT.on_conflict_do_update(set_={"n": items.c.n + 1}), {"id": 1, "n": 5}),
+    (_UPSERT.on_conflict_do_update(where=items.c.n < 5), {"id": 1, "n": 5}),
+    (_UPSERT.on_conflict_do_update(), [{"id": 1, "n": 5}, {"id": 1, "n": 6}]),
+    (_UPSERT.on_conflict_do_nothing().returning(items.c.n), {"id": 9, "n": 5}),
     (insert(documents), {"id": 2, "body": {"a": 1}}),
     (insert(always), [{}]),
     (items.update().where(items.c.id == 1).values(n=items.c.n + 1), {}),
@@ -247,6 +256,30 @@ def test_what_is_refused_leaves_the_rows_before_it(
         connection.commit()
         found = connection.execute(select(items.c.id, items.c.n).order_by("id")).all()
     assert found == [(1, 1), (2, 2), (3, 3), (5, 50), (6, 60)]
+
+
+def test_an_upsert_counts_as_the_engine_does(
+    keeping: Engine, open_scoped: Callable[..., Engine]
+) -> None:
+    """S: rows that equal what is there are unchanged, whoever compares them."""
+    first = {"id": uuid.UUID(int=7), "money": decimal.Decimal("1.50"), "real": float("nan")}
+    first |= {"moment": dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "at": None, "yes": True}
+    again = {**first, "money": decimal.Decimal("1.5")}
+    east = dt.timezone(dt.timedelta(hours=2))
+    again["moment"] = dt.datetime(2024, 1, 1, 2, tzinfo=east)
+    other = {**first, "yes": False}
+    statement = insert(wide).on_conflict_do_update().returning(wide.c.id)
+    counts, returned = [], []
+    for engine in (keeping, open_scoped(False)):
+        with engine.connect() as connection:
+            for values in (first, first, again, other, {**other, "real": 0.0}):
+                found = connection.execute(statement, values)
+                returned.append(found.scalars().all())
+                counts.append(merge_result(found))
+            connection.rollback()
+    assert counts[:5] == counts[5:]
+    assert [each.unchanged for each in counts[:5]] == [0, 1, 1, 0, 0]
+    assert returned == [[first["id"]]] * 10
 
 
 def test_numbers_count_on_from_the_highest(keeping: Engine) -> None:
