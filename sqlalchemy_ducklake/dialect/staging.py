@@ -34,6 +34,7 @@ from sqlalchemy_ducklake.errors import NullValue
 from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.lake.changes import TableName
 from sqlalchemy_ducklake.merge.checks import check, keys_of, primary_key_of
+from sqlalchemy_ducklake.merge.constraints import foreign_keys_of
 from sqlalchemy_ducklake.merge.steps import (
     AppendRows,
     ChangeRows,
@@ -75,11 +76,14 @@ class StagingCompiler(DuckLakeCompiler):
         self._tables = {}
         self._overlay = OverlayPreparer(self.dialect, value.dialect.default_schema_name)
 
-    @property
+    @cached_property
     def staging(self) -> Staging:
         """What the script does to the log of its table."""
         target = self._overlay.table_name(self._target)
         key = primary_key_of(self._target)
+        parents = {
+            self._overlay.table_name(each.parent) for each in foreign_keys_of(self._target)
+        }
         return Staging(
             target,
             tuple(dict.fromkeys((target, *self._tables))),
@@ -87,6 +91,7 @@ class StagingCompiler(DuckLakeCompiler):
             self._assigned,
             self._hides,
             appends=bool(self.isinsert) and not keys_of(self._target) and not self._hides,
+            parents=frozenset(parents),
         )
 
     @cached_property

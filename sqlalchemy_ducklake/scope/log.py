@@ -89,8 +89,9 @@ class Log:
     ``keeps`` tells that there is a log at all and not only a view, ``hides`` that rows of
     the lake may be in it, ``dirty`` that any may; ``assigned`` are the columns that rows of
     the lake may have other values in, and ``moved`` says that the key's are among them.
-    With ``recent`` queries see own rows besides, which are only in Python: the batch of that
-    name has them, with those that are gone, in place of what is logged of them.
+    ``parents`` are the tables that it refers to.  With ``recent`` queries see own rows
+    besides, which are only in Python: the batch of that name has them, with those that are
+    gone, in place of what is logged of them.
     """
 
     lake: str
@@ -105,6 +106,7 @@ class Log:
     defended: bool = False
     recent: bool = False
     assigned: set[str] = field(default_factory=set)
+    parents: set[TableName] = field(default_factory=set)
 
     @property
     def target(self) -> str:

@@ -23,7 +23,7 @@ from sqlalchemy_ducklake.scope.log import MARK, LakeColumn, Log, log_name
 from sqlalchemy_ducklake.scope.options import WriteScope
 from sqlalchemy_ducklake.scope.reading import Place, led
 from sqlalchemy_ducklake.scope.savepoints import Savepoints
-from sqlalchemy_ducklake.scope.writing import write_log
+from sqlalchemy_ducklake.scope.writing import write_logs
 
 _Kind = duckdb.StatementType
 
@@ -40,7 +40,8 @@ class Staging:
     It reads ``tables`` through their views.  ``key`` is the target's, ``assigned`` are the
     columns that rows of the lake may get other values in; ``hides`` says that such rows may
     change or go, ``appends`` that it only adds rows to a table without a key, for which
-    nobody else's rows matter.  ``size`` is about how many bytes its parameters have.
+    nobody else's rows matter.  ``size`` is about how many bytes its parameters have, and
+    ``parents`` are the tables that the target refers to.
     """
 
     target: TableName
@@ -51,6 +52,7 @@ class Staging:
     appends: bool = False
     defended: bool = False
     size: int = 0
+    parents: frozenset[TableName] = frozenset()
 
 
 class Scope:
@@ -104,9 +106,8 @@ class Scope:
         """Write what waits into the open transaction."""
         self._busy = True
         try:
-            for log in self._logs.values():
-                if log.dirty:
-                    write_log(self._connection, self._run, log)
+            dirty = [log for log in self._logs.values() if log.dirty]
+            write_logs(self._connection, self._run, dirty)
         finally:
             self._busy = False
 
@@ -288,6 +289,7 @@ class Scope:
         if not rows:
             return
         log.dirty = True
+        log.parents |= staging.parents
         log.defended = log.defended or staging.defended
         log.assigned |= staging.assigned
         log.moved = log.moved or not staging.assigned.isdisjoint(staging.key)

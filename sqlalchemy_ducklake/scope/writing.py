@@ -1,8 +1,9 @@
-"""The log of one table, written into the lake.
+"""Logs, written into the lake.
 
-First come the rows that are gone, then those that changed, then the new ones in the order
-in which they were made; rows that equal what the lake holds are left alone.  A row that
-took the key of one that is gone replaces it in place.
+First go the rows that are gone, of tables that refer to others first.  Then, of tables that
+others refer to first, come the rows that changed and the new ones, in the order in which they
+were made; rows that equal what the lake holds are left alone.  A row that took the key of one
+that is gone replaces it in place.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sqlalchemy_ducklake.driver import Connection
 from sqlalchemy_ducklake.driver.touch import touch
 from sqlalchemy_ducklake.errors import StagedRowsLost
 from sqlalchemy_ducklake.lake.attach import identifier
+from sqlalchemy_ducklake.lake.changes import TableName
 from sqlalchemy_ducklake.lake.marks import table_label
 from sqlalchemy_ducklake.scope.log import FIRST_OWN_ROW, GONE, ROW, Log, opened
 
@@ -130,32 +132,89 @@ def _differs(columns: Iterable[str]) -> str:
     return " OR ".join(f"base.{name} IS DISTINCT FROM own.{name}" for name in names) or "false"
 
 
-def write_log(connection: Connection, run: Run, log: Log) -> None:
-    """Write one log: rows that are gone, changed rows, new rows.
+def write_logs(connection: Connection, run: Run, logs: Iterable[Log]) -> None:
+    """Write logs: rows that are gone, children first, then the others, parents first.
 
     Raises StagedRowsLost if rows of the lake are not there any more.
     """
-    writing = Writing(log)
-    amounts = Amounts(*one_row(run(writing.amounts())))
-    columns: Iterable[str] = sorted(log.assigned)
-    if log.key and amounts.gone and amounts.new:
-        for text in writing.replace_in_place():
-            run(text)
-        amounts = Amounts(*one_row(run(writing.amounts())))
-        columns = [each.name for each in log.columns]
-    counts = {"deleted": 0, "updated": 0, "inserted": 0}
-    if amounts.gone:
-        counts["deleted"] = _send(connection, writing.delete())
-        _require(log, amounts.gone, counts["deleted"])
-    if amounts.changed:
-        found, differing = one_row(run(writing.differing(columns)))
-        _require(log, amounts.changed, found)
-        if differing:
-            counts["updated"] = _send(connection, writing.update(columns))
-    if amounts.new:
-        counts["inserted"] = _send(connection, writing.insert())
-    if log.defended:
-        touch(connection, log.table, counts)
+    writers = [_Writer(connection, run, log) for log in parents_first(logs)]
+    for each in reversed(writers):
+        each.remove()
+    for each in writers:
+        each.store()
+
+
+def parents_first(logs: Iterable[Log]) -> list[Log]:
+    """Order tables by their foreign keys; those in a circle stay as they were."""
+    named = {
+        (schema.lower(), name.lower()): log for log in logs for schema, name in [log.table]
+    }
+    found: dict[TableName, Log] = {}
+    begun: set[TableName] = set()
+
+    def visit(name: TableName) -> None:
+        if name not in named or name in begun:
+            return
+        begun.add(name)
+        for schema, parent in sorted(named[name].parents):
+            visit((schema.lower(), parent.lower()))
+        found[name] = named[name]
+
+    for name in named:
+        visit(name)
+    return list(found.values())
+
+
+class _Writer:
+    """Writes one log."""
+
+    def __init__(self, connection: Connection, run: Run, log: Log) -> None:
+        self._connection = connection
+        self._run = run
+        self._log = log
+        self._writing = Writing(log)
+        self._amounts = Amounts(0, 0, 0)
+        self._assigned: Iterable[str] = sorted(log.assigned)
+        self._deleted = 0
+
+    def remove(self) -> None:
+        """Delete the rows that are gone and whose key nobody took."""
+        log, writing = self._log, self._writing
+        self._count()
+        if log.key and self._amounts.gone and self._amounts.new:
+            for text in writing.replace_in_place():
+                self._run(text)
+            self._count()
+            self._assigned = [each.name for each in log.columns]
+        if self._amounts.gone:
+            self._deleted = self._send(writing.delete())
+            self._require(self._amounts.gone, self._deleted)
+
+    def store(self) -> None:
+        """Update rows that differ, and insert new ones."""
+        counts = {"deleted": self._deleted, "updated": 0, "inserted": 0}
+        if self._amounts.changed:
+            found, differing = one_row(self._run(self._writing.differing(self._assigned)))
+            self._require(self._amounts.changed, found)
+            if differing:
+                counts["updated"] = self._send(self._writing.update(self._assigned))
+        if self._amounts.new:
+            counts["inserted"] = self._send(self._writing.insert())
+        if self._log.defended:
+            touch(self._connection, self._log.table, counts)
+
+    def _count(self) -> None:
+        self._amounts = Amounts(*one_row(self._run(self._writing.amounts())))
+
+    def _require(self, expected: int, found: int) -> None:
+        if expected != found:
+            raise StagedRowsLost(table_label(*self._log.table), expected, found)
+
+    def _send(self, text: str) -> int:
+        """Run a statement on the lake itself, and tell how many rows it changed."""
+        (statement,) = self._connection.duck.extract_statements(text)
+        self._connection.send(statement, {})
+        return int(one_row(self._connection.duck)[0])
 
 
 def one_row(duck: duckdb.DuckDBPyConnection) -> tuple[Any, ...]:
@@ -163,15 +222,3 @@ def one_row(duck: duckdb.DuckDBPyConnection) -> tuple[Any, ...]:
     row = duck.fetchone()
     assert row is not None
     return tuple(row)
-
-
-def _require(log: Log, expected: int, found: int) -> None:
-    if expected != found:
-        raise StagedRowsLost(table_label(*log.table), expected, found)
-
-
-def _send(connection: Connection, text: str) -> int:
-    """Run a statement on the lake itself, and tell how many rows it changed."""
-    (statement,) = connection.duck.extract_statements(text)
-    connection.send(statement, {})
-    return int(one_row(connection.duck)[0])
