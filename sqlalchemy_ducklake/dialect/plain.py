@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from sqlalchemy.sql.elements import BinaryExpression, BindParameter, BooleanClau
 from sqlalchemy.sql.schema import Table
 
 from sqlalchemy_ducklake.constructs.insert import OnConflict
+from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
+from sqlalchemy_ducklake.dialect.inserts import Given
 from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, Parameter
 from sqlalchemy_ducklake.merge.checks import keys_of, primary_key_of
 from sqlalchemy_ducklake.scope.kept import Act, Plain
@@ -36,12 +39,38 @@ class _NotPlain(Exception):
     """The statement is more than that."""
 
 
-def plain_form(compiler: Any, target: Any, stored: Sequence[Stored]) -> Plain | None:
-    """Give what a compiled statement does to single rows; None if it does anything else."""
-    try:
-        return _Look(compiler, target, stored).plain()
-    except _NotPlain:
-        return None
+class PlainCompiler(DuckLakeCompiler):
+    """Compiles statements, and remembers whether they are that plain."""
+
+    _target: Any = None
+    _stored: Sequence[Stored] = ()
+    #: What an INSERT gives.
+    given: Given | None = None
+
+    @cached_property
+    def plain(self) -> Plain | None:
+        """What the statement does to single rows; None if it does anything else."""
+        try:
+            return _Look(self, self._target, self._stored).plain()
+        except _NotPlain:
+            return None
+
+    def store_binds(self, columns: Iterable[Any]) -> None:
+        """Remember also whether a parameter is all that is stored."""
+        columns = list(columns)
+        super().store_binds(columns)
+        self._stored = [
+            (column, self._only_bind(text, names)) for column, _, text, names in columns
+        ]
+
+    def _only_bind(self, text: str, names: Iterable[str] | None) -> str | None:
+        name, *others = names or ("",)
+        bind = None if others else self.binds.get(name)
+        return None if bind is None or self.process(bind) != text else name
+
+    def _given(self, state: Any, **kw: Any) -> Given:
+        self.given = super()._given(state, **kw)
+        return self.given
 
 
 class _Look:

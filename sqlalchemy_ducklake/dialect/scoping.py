@@ -37,7 +37,7 @@ def form_for(
     if not (compiled.isinsert or compiled.isupdate or compiled.isdelete):
         return compiled
     limits = limits_of(dialect, options)
-    if limits is None or own.autocommit or compiled.sources:
+    if limits is None or own.autocommit or compiled.sources or own.config.read_only:
         return compiled
     if options.get("schema_translate_map") or compiled.script is None:
         return compiled

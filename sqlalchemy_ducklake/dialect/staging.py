@@ -19,7 +19,6 @@ from sqlalchemy import Delete, Insert, Update, case, exc, or_, select, table
 from sqlalchemy.sql.elements import ColumnClause, ColumnElement, False_
 
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
-from sqlalchemy_ducklake.dialect.inserts import Given
 from sqlalchemy_ducklake.dialect.logged import appended, counted, versions_logged
 from sqlalchemy_ducklake.dialect.overlays import (
     NotStaged,
@@ -28,7 +27,7 @@ from sqlalchemy_ducklake.dialect.overlays import (
     refuse_others,
     refuse_unknown,
 )
-from sqlalchemy_ducklake.dialect.plain import Stored, plain_form
+from sqlalchemy_ducklake.dialect.plain import PlainCompiler
 from sqlalchemy_ducklake.driver.script import Step
 from sqlalchemy_ducklake.errors import NullValue
 from sqlalchemy_ducklake.lake.attach import identifier
@@ -42,18 +41,16 @@ from sqlalchemy_ducklake.merge.steps import (
     RemoveRows,
     constant,
 )
-from sqlalchemy_ducklake.scope.kept import Plain
 from sqlalchemy_ducklake.scope.log import log_name, next_name
 from sqlalchemy_ducklake.scope.unit import Staging
 
 _Write = AppendRows | ChangeRows | RemoveRows
 
 
-class StagingCompiler(DuckLakeCompiler):
+class StagingCompiler(PlainCompiler):
     """Compiles INSERT, UPDATE and DELETE for a scope; raises NotStaged for others."""
 
     always_in_steps = True
-    _target: Any = None
     _overlay: OverlayPreparer
     _in_text = False
     _types_only = False
@@ -61,9 +58,6 @@ class StagingCompiler(DuckLakeCompiler):
     _assigned: frozenset[str] = frozenset()
     _hides = False
     _writes_so_far = 0
-    _stored: Sequence[Stored] = ()
-    #: What an INSERT gives.
-    given: Given | None = None
 
     @property
     def preparer(self) -> Any:
@@ -93,28 +87,6 @@ class StagingCompiler(DuckLakeCompiler):
             appends=bool(self.isinsert) and not keys_of(self._target) and not self._hides,
             parents=frozenset(parents),
         )
-
-    @cached_property
-    def plain(self) -> Plain | None:
-        """What the statement does to single rows, if that is all."""
-        return plain_form(self, self._target, self._stored)
-
-    def store_binds(self, columns: Iterable[Any]) -> None:
-        """Remember also whether a parameter is all that is stored."""
-        columns = list(columns)
-        super().store_binds(columns)
-        self._stored = [
-            (column, self._only_bind(text, names)) for column, _, text, names in columns
-        ]
-
-    def _only_bind(self, text: str, names: Iterable[str] | None) -> str | None:
-        name, *others = names or ("",)
-        bind = None if others else self.binds.get(name)
-        return None if bind is None or self.process(bind) != text else name
-
-    def _given(self, state: Any, **kw: Any) -> Given:
-        self.given = super()._given(state, **kw)
-        return self.given
 
     def visit_insert(self, insert_stmt: Any, *args: Any, **kw: Any) -> str:
         """INSERT, but not of what a query gives."""

@@ -29,8 +29,14 @@ from sqlalchemy_ducklake.driver.parameters import (
 )
 from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.rows import Row
-from sqlalchemy_ducklake.driver.script import Outcome, Script
-from sqlalchemy_ducklake.driver.statements import READING, is_guarded, may_make_temporary
+from sqlalchemy_ducklake.driver.script import Outcome, Script, readable_again
+from sqlalchemy_ducklake.driver.statements import (
+    READING,
+    is_guarded,
+    is_insert,
+    may_make_temporary,
+    only_tells_success,
+)
 from sqlalchemy_ducklake.driver.steps import ScriptRun, affected_rows
 from sqlalchemy_ducklake.driver.types import Column
 from sqlalchemy_ducklake.errors import ClosedError, InterfaceError, StatementRefused
@@ -41,7 +47,6 @@ if TYPE_CHECKING:
 _Kind = duckdb.StatementType
 _ROWS = duckdb.ExpectedResultType.QUERY_RESULT
 _CHANGED = duckdb.ExpectedResultType.CHANGED_ROWS
-_ANSWERING = READING | {_Kind.EXPLAIN}
 
 
 class Cursor:
@@ -81,7 +86,7 @@ class Cursor:
             self.connection.atomically(
                 lambda: self._run_script(statements, script, by_name(parameters)),
                 guarded=script.guarded,
-                again=_readable_again(script, as_sequence(parameters)),
+                again=readable_again(script, as_sequence(parameters)),
             )
         elif len(statements) == 1:
             self._run_one(statements[0], parameters)
@@ -107,7 +112,7 @@ class Cursor:
         if not sets or not statements:
             self.rowcount = 0
             return self
-        one = as_one_insert(operation, sets) if _is_insert(statements) and not script else None
+        one = as_one_insert(operation, sets) if is_insert(statements) and not script else None
         if one is not None:
             self._run_one_insert(*one)
         elif script is not None and script.batch is not None:
@@ -374,7 +379,7 @@ class Cursor:
         expected = statement.expected_result_type
         if _CHANGED in expected and [column[0] for column in description] == ["Count"]:
             self.rowcount = affected_rows(duck)
-        elif _ROWS in expected and not _only_tells_success(statement, description):
+        elif _ROWS in expected and not only_tells_success(statement, description):
             self._stream()
 
     def _stream(self) -> None:
@@ -390,19 +395,3 @@ class Cursor:
             self.connection.rollback()
         else:
             self.connection.begin()
-
-
-def _is_insert(statements: Sequence[duckdb.Statement]) -> bool:
-    return len(statements) == 1 and statements[0].type == _Kind.INSERT
-
-
-def _readable_again(script: Script, values: Sequence[Any]) -> bool:
-    """Tell whether the script's sources give their rows a second time: streams do not."""
-    kept = (Sequence, pa.Table, pa.RecordBatch)
-    return all(isinstance(values[source.index], kept) for source in script.sources)
-
-
-def _only_tells_success(statement: duckdb.Statement, description: list[Column]) -> bool:
-    if statement.type in _ANSWERING:
-        return False
-    return [(column[0], str(column[1])) for column in description] == [("Success", "BOOLEAN")]

@@ -64,6 +64,7 @@ class PendingWrites:
         lock_timeout: float
         commit_info: commit.CommitInfo
         _session: Session
+        _aborted_by: BaseException | None
 
         work: commit.Work
 
@@ -114,12 +115,17 @@ class PendingWrites:
 
         Raises what a commit raises.  All transactions are over in any case.
         """
-        duck, config = self._session.duck, self._session.config
-        base = pinned_snapshot(duck, config)
-        duck.commit()
+        base: int | None = None
         try:
+            base = pinned_snapshot(self._session.duck, self._session.config)
+            self._session.duck.commit()
             with self.exclusive() if work.guarded else contextlib.nullcontext():
                 return self._until_first(pending, work, base)
+        except duckdb.OperationalError as error:
+            if type(error) not in _OF_THE_ENGINE:
+                raise
+            # Whatever it was, it came before anything was published.
+            raise CommitFailed(base, str(error)) from error
         finally:
             with contextlib.suppress(duckdb.Error):
                 pending.forget()
@@ -147,13 +153,21 @@ class PendingWrites:
             head = pinned_snapshot(duck, self._session.config)
             if head != base:
                 pending.check(base, head)
-            pending.write()
+            self._write_once(pending)
             self._inline(wanted=True)
             return self._publish_once(work)
         except BaseException:
             commit.roll_back(duck)
+            # What ended this transaction concerns no other.
+            self._aborted_by = None
             self._inline(wanted=True)
             raise
+
+    def _write_once(self, pending: Pending) -> None:
+        try:
+            pending.write()
+        except SerializationFailure as error:
+            raise _Overtaken(error) from error
 
     def _publish_once(self, work: commit.Work) -> commit.Commit | None:
         try:
@@ -163,6 +177,10 @@ class PendingWrites:
         finally:
             if work.guarded:
                 self._reset(commit.RETRIES)
+
+
+# Their subclasses are ours, and say by themselves what they mean.
+_OF_THE_ENGINE = frozenset(each for each in vars(duckdb).values() if isinstance(each, type))
 
 
 class _Overtaken(Exception):

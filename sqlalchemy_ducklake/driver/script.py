@@ -116,6 +116,12 @@ class Script:
     defines: bool = False
 
 
+def readable_again(script: Script, values: Sequence[Any]) -> bool:
+    """Tell whether the script's sources give their rows a second time: streams do not."""
+    kept = (Sequence, pa.Table, pa.RecordBatch)
+    return all(isinstance(values[source.index], kept) for source in script.sources)
+
+
 @dataclass(slots=True)
 class Outcome:
     """What a script did: its counts by name, as far as it came, and its flags."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import duckdb
@@ -29,6 +29,22 @@ _DEFINING = frozenset({_Kind.CREATE, _Kind.ALTER, _Kind.DROP})
 
 # These name tables, but make none.
 _ROWS = READING | {_Kind.INSERT, _Kind.UPDATE, _Kind.DELETE, _Kind.MERGE_INTO}
+
+
+# Their rows are an answer, whatever they are called.
+_ANSWERING = READING | {_Kind.EXPLAIN}
+
+
+def is_insert(statements: Sequence[duckdb.Statement]) -> bool:
+    """Tell whether this is one INSERT."""
+    return len(statements) == 1 and statements[0].type == _Kind.INSERT
+
+
+def only_tells_success(statement: duckdb.Statement, description: Sequence[Any]) -> bool:
+    """Tell whether what the engine answers, by its columns, is that it did something."""
+    if statement.type in _ANSWERING:
+        return False
+    return [(column[0], str(column[1])) for column in description] == [("Success", "BOOLEAN")]
 
 
 def defines(statement: duckdb.Statement) -> bool:

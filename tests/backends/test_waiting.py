@@ -113,7 +113,9 @@ def test_who_reads_what_the_locks_holder_waits_for_goes_on_without_the_lock(
         holder.duck.execute("CALL postgres_execute($1, $2)", [catalog, statement])
         holder.duck.rollback()
 
-    with engine.connect() as connection, locks.lake_lock(holder):
+    # A write scope's commit ends what it read before it waits, so nobody waits for it.
+    unscoped = engine.execution_options(ducklake_write_scope=False)
+    with unscoped.connect() as connection, locks.lake_lock(holder):
         connection.execute(insert(table), {"id": 3, "n": 0})
         waiting = aside.submit(wait_for_the_reader)
         wait_for_a_waiter(postgres_server, waiting)

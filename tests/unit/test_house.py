@@ -24,6 +24,7 @@ OWNERS = {
     "dialect/changes.py",
     "dialect/logged.py",
     "dialect/staging.py",
+    "scope/keeping.py",
     "scope/log.py",
 }
 OWNED = ("ATTACH ", "DETACH ", "ALTER ", "CREATE ", "COMMENT ON ", "DROP ")
