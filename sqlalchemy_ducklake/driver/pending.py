@@ -127,8 +127,17 @@ class PendingWrites:
             # Whatever it was, it came before anything was published.
             raise CommitFailed(base, str(error)) from error
         finally:
-            with contextlib.suppress(duckdb.Error):
+            self._forget_pending(pending)
+
+    def _forget_pending(self, pending: Pending) -> None:
+        """Drop the temporary tables, all at once: each transaction has its price."""
+        duck = self._session.duck
+        with contextlib.suppress(duckdb.Error):
+            duck.begin()
+            try:
                 pending.forget()
+            finally:
+                duck.commit()
 
     def _until_first(
         self, pending: Pending, work: commit.Work, base: int

@@ -33,18 +33,18 @@ class Keepers:
             self._keepers[name] = keeper
         return keeper
 
-    def log(self, tables: Iterable[TableName]) -> None:
-        """Log what is kept of these tables."""
+    def log(self, tables: Iterable[TableName], *, shown: bool = True) -> None:
+        """Log what is kept of these tables, and let their views show it."""
         with self.poisoning():
             for keeper in self._waiting(tables):
                 hides = keeper.flush(self._savepoints)
-                if hides and not keeper.log.hides:
+                if hides and shown and not keeper.log.hides:
                     keeper.log.hides = True
                     self._show_anew(keeper.log)
 
-    def log_all(self) -> None:
-        """Log all that is kept."""
-        self.log(list(self._keepers))
+    def log_all(self, *, shown: bool = True) -> None:
+        """Log all that is kept; only where it is ``shown`` anybody looks at it again."""
+        self.log(list(self._keepers), shown=shown)
 
     def show(self, tables: Iterable[TableName]) -> None:
         """Let queries see what is kept of these tables."""

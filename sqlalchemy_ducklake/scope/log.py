@@ -184,9 +184,11 @@ class Log:
     def drop(self) -> Iterator[str]:
         """DROP what was made."""
         yield f"DROP VIEW IF EXISTS {self.overlay}"
-        yield f"DROP VIEW IF EXISTS {identifier(self.shown)}"
-        yield f"DROP TABLE IF EXISTS {self.name}"
-        yield f"DROP TABLE IF EXISTS {self._copy}"
+        if self.keeps:
+            yield f"DROP VIEW IF EXISTS {identifier(self.shown)}"
+            yield f"DROP TABLE IF EXISTS {self.name}"
+        if self.copied:
+            yield f"DROP TABLE IF EXISTS {self._copy}"
 
     def _hiding(self) -> str:
         if not self.hides:

@@ -82,7 +82,7 @@ class Scope:
 
     def ready(self) -> None:
         """Log what is kept in Python."""
-        self._keepers.log_all()
+        self._keepers.log_all(shown=False)
 
     def settle(self) -> None:
         """Write what waits into the open transaction, before anything else happens there."""
@@ -213,7 +213,7 @@ class Scope:
     def savepoint(self, name: str) -> None:
         """Set a savepoint."""
         self._require_alive()
-        self.ready()
+        self._keepers.log_all()
         self.savepoints.take(name)
         self._remember_mark()
 

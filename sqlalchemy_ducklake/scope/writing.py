@@ -77,12 +77,10 @@ class Writing:
             f"WHERE {self._same_row(self._located)}"
         )
 
-    def differing(self, columns: Iterable[str]) -> str:
-        """SELECT how many changed rows are there, and how many of them differ."""
-        differs = _differs(columns)
+    def found(self) -> str:
+        """SELECT how many changed rows are there."""
         return (
-            f"SELECT count(*), count(*) FILTER (WHERE {differs}) "
-            f"FROM {self.log.target} AS base JOIN {self._changed} AS own "
+            f"SELECT count(*) FROM {self.log.target} AS base JOIN {self._changed} AS own "
             f"ON {self._same_row(self._located)}"
         )
 
@@ -194,10 +192,11 @@ class _Writer:
         """Update rows that differ, and insert new ones."""
         counts = {"deleted": self._deleted, "updated": 0, "inserted": 0}
         if self._amounts.changed:
-            found, differing = one_row(self._run(self._writing.differing(self._assigned)))
-            self._require(self._amounts.changed, found)
-            if differing:
-                counts["updated"] = self._send(self._writing.update(self._assigned))
+            counts["updated"] = self._send(self._writing.update(self._assigned))
+            if counts["updated"] < self._amounts.changed:
+                # The others ought to be there too, with these values already.
+                (found,) = one_row(self._run(self._writing.found()))
+                self._require(self._amounts.changed, found)
         if self._amounts.new:
             counts["inserted"] = self._send(self._writing.insert())
         if self._log.defended:
