@@ -7,6 +7,8 @@ change, so a small table is read once.
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 
 from sqlalchemy_ducklake.lake.attach import metadata_table
@@ -16,25 +18,35 @@ from sqlalchemy_ducklake.lake.config import LakeConfig
 #: A table with more rows, more bytes in its files or more of them is read where it is.
 MOST_ROWS, MOST_BYTES, MOST_FILES = 20_000, 4 * 1024 * 1024, 4
 
-_STATISTICS = """FROM query_table($1) SELECT record_count, file_size_bytes
-    WHERE table_id = $2"""
-_FILES = """FROM query_table($1) SELECT count(*), count(partition_id)
+# What the catalog counts of a table never gets less.
+_EVER = """FROM query_table($1) SELECT coalesce(sum(record_count), 0),
+    coalesce(sum(file_size_bytes), 0) WHERE table_id = $2"""
+_NOW = """FROM query_table($1) SELECT coalesce(sum(record_count), 0),
+    coalesce(sum(file_size_bytes), 0), count(*), count(partition_id)
     WHERE table_id = $2 AND end_snapshot IS NULL"""
+_INLINED = "FROM query_table($1) SELECT table_name WHERE table_id = $2"
+_INLINED_ROWS = "FROM query_table($1) SELECT count(*) WHERE end_snapshot IS NULL"
 
 
 def is_small(duck: duckdb.DuckDBPyConnection, config: LakeConfig, table: TableName) -> bool:
-    """Tell whether a table is small enough to be copied; deleted rows count as rows.
+    """Tell whether a table is small enough to be copied; deleted rows of files count too.
 
     Of a table in partitions a statement may need one file alone, so that is not copied.
     """
     number = table_id(duck, config, table, pinned_snapshot(duck, config))
     if number is None:
         return False  # it was made by this transaction
-    statistics = metadata_table(config, "ducklake_table_stats")
-    row = duck.execute(_STATISTICS, [statistics, number]).fetchone()
-    rows, size = row or (0, 0)
-    if (rows or 0) > MOST_ROWS or (size or 0) > MOST_BYTES:
+
+    def ask(query: str, name: str, *values: object) -> list[tuple[Any, ...]]:
+        return duck.execute(query, [metadata_table(config, name), *values]).fetchall()
+
+    ((rows, size, files, parted),) = ask(_NOW, "ducklake_data_file", number)
+    if files > (1 if parted else MOST_FILES):
         return False
-    found = duck.execute(_FILES, [metadata_table(config, "ducklake_data_file"), number])
-    files, parted = found.fetchone() or (0, 0)
-    return bool(files <= (1 if parted else MOST_FILES))
+    ((rows_ever, size_ever),) = ask(_EVER, "ducklake_table_stats", number)
+    if rows_ever <= MOST_ROWS and size_ever <= MOST_BYTES:
+        return True
+    for (name,) in ask(_INLINED, "ducklake_inlined_data_tables", number):
+        ((inlined,),) = ask(_INLINED_ROWS, name)
+        rows += inlined
+    return bool(rows <= MOST_ROWS and size <= MOST_BYTES)

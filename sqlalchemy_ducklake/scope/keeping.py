@@ -47,6 +47,16 @@ _RECENT = 1000
 
 
 @dataclass(slots=True)
+class _Recent:
+    """Rows that the engine reads anew with each query, so that it is told of them once."""
+
+    rows: Any  # a pa.Table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+
+@dataclass(slots=True)
 class Keeper:
     """The rows of one table in Python, and the way from there to its log."""
 
@@ -56,7 +66,7 @@ class Keeper:
     log: Log
     kept: KeptRows
     _ambiguous: bool = False
-    _shown: bool = False
+    _recent: _Recent | None = None
     _types: dict[str, Parameter] = field(default_factory=dict)
     _fitting: dict[Plain, bool] = field(default_factory=dict)
 
@@ -105,8 +115,9 @@ class Keeper:
 
     def hide(self) -> None:
         """Let queries see no more than what is logged."""
-        if self._shown:
-            self._register_recent(OwnRows({}))
+        if self._recent is not None:
+            self.connection.detach_live()
+            self._recent.rows = self._recent.rows.slice(0, 0)
 
     def flush(self, savepoints: Savepoints) -> bool:
         """Log what is kept; tells whether rows of the lake are among it.
@@ -124,9 +135,13 @@ class Keeper:
         return bool(drained.patches or drained.removed)
 
     def _register_recent(self, own: OwnRows) -> None:
-        self._shown = bool(own.rows or own.gone)
+        rows = self._batch(own)
         self.connection.detach_live()
-        self.connection.duck.register(self.log.recent_name, self._batch(own))
+        if self._recent is not None and self._recent.rows.schema == rows.schema:
+            self._recent.rows = rows
+            return
+        self._recent = _Recent(rows)
+        self.connection.duck.register(self.log.recent_name, self._recent)
 
     def _batch(self, own: OwnRows) -> pa.Table:
         """Build a batch of own rows; those that are gone have no values."""

@@ -25,6 +25,7 @@ from sqlalchemy.orm import Session, registry
 
 from fixtures.scoped import accounts, events, owners
 from sqlalchemy_ducklake import driver, insert, merge, merge_result, upsert
+from sqlalchemy_ducklake.scope import copies
 
 Snapshots = Callable[[], int]
 
@@ -356,3 +357,25 @@ def test_partitions_that_a_statement_does_not_need_are_not_read(
         each.with_suffix(".hidden").rename(each)
     with engine.connect() as connection:
         assert connection.execute(select(func.count(), func.sum(table.c.n))).all() == [(91, 10)]
+
+
+@pytest.mark.parametrize("size", [3, 30])
+def test_a_table_that_was_large_is_copied_again(
+    open_scoped: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Rows that are gone do not count for ever, were they inlined or in files."""
+    monkeypatch.setattr(copies, "MOST_ROWS", 40)
+    engine = open_scoped()
+    table = Table("t", MetaData(), Column("id", Integer, primary_key=True))
+    table.create(engine)
+    for _ in range(50 // size + 1):
+        with engine.begin() as connection:
+            connection.execute(table.delete())
+            connection.execute(table.insert(), [{"id": each} for each in range(size)])
+    with engine.connect() as connection:
+        own = cast("driver.Connection", connection.connection.dbapi_connection)
+        assert copies.is_small(*own.reading(), ("main", "t"))
+        with engine.begin() as other:
+            other.execute(table.insert(), [{"id": 100 + each} for each in range(41)])
+        own.rollback()
+        assert not copies.is_small(*own.reading(), ("main", "t"))
