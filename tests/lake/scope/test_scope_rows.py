@@ -38,8 +38,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, registry
 
 from fixtures.scoped import accounts, events, owners
-from sqlalchemy_ducklake import driver, insert, merge_result
-from sqlalchemy_ducklake.errors import NumbersExhausted
+from sqlalchemy_ducklake import driver, insert, merge_result, run_transaction
+from sqlalchemy_ducklake.errors import NumbersExhausted, SerializationFailure
 from sqlalchemy_ducklake.scope.unit import scope_of
 
 metadata = MetaData()
@@ -187,6 +187,7 @@ def test_what_is_more_is_looked_at_by_the_engine(
 
 
 def test_only_what_a_statement_looks_at_is_logged(keeping: Engine) -> None:
+    """M7, M14: a read of one table leaves the others alone, and sees what was logged before."""
     with keeping.connect() as connection:
         connection.execute(insert(items), {"n": 4})
         connection.execute(select(pairs)).all()
@@ -248,6 +249,7 @@ REFUSED: Sequence[tuple[Any, Any, type[Exception]]] = (
 def test_what_is_refused_leaves_the_rows_before_it(
     keeping: Engine, statement: Any, parameters: Any, kind: type[Exception]
 ) -> None:
+    """M5, M16, M19, M30: all of a statement or nothing, and the transaction goes on."""
     with keeping.connect() as connection:
         connection.execute(insert(items), {"id": 5, "n": 50})
         with pytest.raises(kind):
@@ -261,7 +263,7 @@ def test_what_is_refused_leaves_the_rows_before_it(
 def test_an_upsert_counts_as_the_engine_does(
     keeping: Engine, open_scoped: Callable[..., Engine]
 ) -> None:
-    """S: rows that equal what is there are unchanged, whoever compares them."""
+    """M20, M21: rows that equal what is there are unchanged, whoever compares them."""
     first = {"id": uuid.UUID(int=7), "money": decimal.Decimal("1.50"), "real": float("nan")}
     first |= {"moment": dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "at": None, "yes": True}
     again = {**first, "money": decimal.Decimal("1.5")}
@@ -283,6 +285,7 @@ def test_an_upsert_counts_as_the_engine_does(
 
 
 def test_numbers_count_on_from_the_highest(keeping: Engine) -> None:
+    """M14, M15, M17: they are known at once, and one that a savepoint undid is free again."""
     with keeping.connect() as connection:
         added = insert(items).returning(items.c.id)
         assert connection.scalars(added, [{"n": 0}, {"n": 0}]).all() == [4, 5]
@@ -301,6 +304,46 @@ def test_numbers_count_on_from_the_highest(keeping: Engine) -> None:
         assert isinstance(caught.value.orig, NumbersExhausted)
         connection.commit()
         assert connection.scalar(select(func.count()).select_from(items)) == 8
+
+
+def test_ignoring_is_told_row_by_row(
+    keeping: Engine, open_scoped: Callable[..., Engine]
+) -> None:
+    """M20: keys that are there are skipped, and of several new ones the first wins."""
+    statement = insert(items).on_conflict_do_nothing()
+    sets = [{"id": each, "n": place} for place, each in enumerate((1, 7, 8, 7))]
+    for engine in (keeping, open_scoped(False)):
+        with engine.connect() as connection:
+            connection.execute(insert(items), {"id": 8, "n": 80})
+            found = merge_result(connection.execute(statement, sets))
+            assert (found.inserted, found.skipped) == (1, 3)
+            query = select(items.c.n).where(items.c.id.in_([1, 7, 8])).order_by(items.c.id)
+            assert connection.scalars(query).all() == [1, 1, 80]
+            connection.rollback()
+
+
+def test_a_scope_is_never_run_again_by_itself(
+    keeping: Engine, open_scoped: Callable[..., Engine]
+) -> None:
+    """M35: whoever lost is told, and ``run_transaction`` runs all of it again."""
+    other = open_scoped(False)
+    runs: list[Any] = []
+
+    def change(connection: Connection) -> None:
+        runs.append(connection.scalar(select(items.c.n).where(items.c.id == 1)))
+        connection.execute(items.update().where(items.c.id == 1), {"n": runs[-1] + 1})
+        if len(runs) < 2:
+            with other.begin() as first:
+                first.execute(items.update().where(items.c.id == 1), {"n": 10})
+
+    with pytest.raises(exc.OperationalError) as caught, keeping.begin() as connection:
+        change(connection)
+    assert isinstance(caught.value.orig, SerializationFailure)
+    runs.clear()
+    run_transaction(keeping, change)
+    assert runs == [10, 10]
+    with keeping.connect() as connection:
+        assert connection.scalar(select(items.c.n).where(items.c.id == 1)) == 11
 
 
 def test_a_key_that_is_there_twice_is_left_to_the_engine(
