@@ -217,8 +217,8 @@ def test_an_interrupt_from_the_keyboard_leaves_a_pool_that_works(
     with engine.connect() as connection:
         connection.execute(insert(table), {"id": 1})
         connection.execute(text("SET threads = 1"))
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
             connection.execute(long).all()
     assert rows(engine) == 0
     engine.dispose()

@@ -257,8 +257,8 @@ def test_ctrl_c_stops_whatever_the_engine_does(
     connection: driver.Connection, threads: int, query: str
 ) -> None:
     cursor = connection.cursor().execute(f"SET threads = {threads}")
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         cursor.execute(query).fetchall()
     connection.rollback()
     assert cursor.execute("SELECT 1").fetchall() == [(1,)]

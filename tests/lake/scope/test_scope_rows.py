@@ -360,6 +360,16 @@ def test_a_key_that_is_there_twice_is_left_to_the_engine(
         assert connection.scalars(select(items.c.id).order_by("id")).all() == [2, 3]
 
 
+@pytest.mark.parametrize("row", [{"n": 4}, {"id": 9, "n": 4}])
+def test_no_key_is_proved_without_a_look_at_the_rows(
+    keeping: Engine, open_scoped: Callable[..., Engine], row: dict[str, int]
+) -> None:
+    with open_scoped(False).begin() as connection:
+        connection.execute(text("INSERT INTO items VALUES (1, 10, 'twice')"))
+    with keeping.connect() as connection, pytest.raises(exc.IntegrityError):
+        connection.execute(insert(items), row)
+
+
 def test_rows_of_one_table_by_two_descriptions(keeping: Engine) -> None:
     unkeyed = Table("items", MetaData(), Column("id", Integer), Column("n", Integer))
     with keeping.connect() as connection:
