@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from fixtures.catalogs import PostgresServer
+from fixtures.keyboard import press_ctrl_c
 from sqlalchemy_ducklake import errors, run_transaction
 from sqlalchemy_ducklake.dialect.url import url_from_config
 from sqlalchemy_ducklake.lake.config import LakeConfig
@@ -218,7 +216,6 @@ def test_an_interrupt_from_the_keyboard_leaves_a_pool_that_works(
         connection.execute(insert(table), {"id": 1})
         connection.execute(text("SET threads = 1"))
         with pytest.raises(KeyboardInterrupt):
-            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-            connection.execute(long).all()
+            press_ctrl_c(lambda: connection.execute(long).all())
     assert rows(engine) == 0
     engine.dispose()

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from fixtures.keyboard import press_ctrl_c
 from sqlalchemy_ducklake import driver, errors
 
 # Over x, a BIGINT or NULL.
@@ -258,8 +259,7 @@ def test_ctrl_c_stops_whatever_the_engine_does(
 ) -> None:
     cursor = connection.cursor().execute(f"SET threads = {threads}")
     with pytest.raises(KeyboardInterrupt):
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-        cursor.execute(query).fetchall()
+        press_ctrl_c(lambda: cursor.execute(query).fetchall())
     connection.rollback()
     assert cursor.execute("SELECT 1").fetchall() == [(1,)]
     assert signal.set_wakeup_fd(-1) == -1
