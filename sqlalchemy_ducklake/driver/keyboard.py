@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +20,9 @@ import duckdb
 
 # An interrupt that comes between two calls of the engine is lost, so it is given again.
 _AGAIN = 0.05
+# What is told to the thread besides signals, none of which has this number, to hear that it
+# has heard of all before; and how many seconds that may take.
+_ASKED, _LONGEST_WAIT = 0, 1.0
 
 
 class _Keyboard:
@@ -33,6 +37,8 @@ class _Keyboard:
         self._interrupt: Callable[[], None] | None = None
         self._fired = False
         self._told: int | None = None
+        self._unheard = select.poll() if os.name == "posix" else None
+        self._heard = threading.Event()
 
     @contextlib.contextmanager
     def stopping(self, interrupt: Callable[[], None]) -> Iterator[None]:
@@ -54,7 +60,10 @@ class _Keyboard:
             signal.set_wakeup_fd(before)
             yield
             return
-        self._interrupt, self._fired = interrupt, False
+        self._forget_earlier()
+        with self._lock:
+            # One of its own each time, so that nobody takes the next statement for this one.
+            self._interrupt, self._fired = lambda: interrupt(), False  # noqa: PLW0108
         try:
             yield
         except duckdb.InterruptException as error:
@@ -63,34 +72,55 @@ class _Keyboard:
                 raise KeyboardInterrupt from error
             raise
         finally:
-            signal.set_wakeup_fd(-1)
-            with self._lock:
+            # Each call here may be where Python raises KeyboardInterrupt; it does so once.
+            try:
+                with self._lock:
+                    self._interrupt = None
+            finally:
                 self._interrupt = None
+                signal.set_wakeup_fd(-1)
 
     def _ear(self) -> int:
         """Give the file that Python writes the numbers of signals to."""
         if self._told is None:
             listening, self._told = os.pipe()
             os.set_blocking(self._told, False)
+            if self._unheard is not None:
+                self._unheard.register(listening, select.POLLIN)
             threading.Thread(
                 target=self._listen, args=(listening,), name="ducklake-keyboard", daemon=True
             ).start()
         return self._told
 
     def _listen(self, listening: int) -> None:
-        while numbers := os.read(listening, 64):
-            if signal.SIGINT in numbers:
-                self._stop()
+        waiting = select.poll()
+        waiting.register(listening, select.POLLIN)
+        while waiting.poll():
+            with self._lock:
+                # Read only now, so that until now everybody sees that there is a signal.
+                numbers = os.read(listening, 64)
+                meant = self._interrupt if signal.SIGINT in numbers else None
+            self._stop(meant)
+            if _ASKED in numbers:
+                self._heard.set()
 
-    def _stop(self) -> None:
+    def _forget_earlier(self) -> None:
+        """Let a signal that the thread has not heard of yet concern nothing that comes."""
+        if self._told is not None and self._unheard is not None and self._unheard.poll(0):
+            self._heard.clear()
+            os.write(self._told, bytes([_ASKED]))
+            self._heard.wait(_LONGEST_WAIT)
+
+    def _stop(self, meant: Callable[[], None] | None) -> None:
         pause = threading.Event()
-        meant = self._interrupt
         while meant is not None:
             with self._lock:
                 if self._interrupt is not meant:
                     return
                 self._fired = True
-                meant()
+                # Who closed the connection meanwhile has stopped it too.
+                with contextlib.suppress(duckdb.Error):
+                    meant()
             pause.wait(_AGAIN)
 
 
