@@ -301,16 +301,17 @@ def test_a_streaming_source_never_sits_in_memory_whole(lake: Engine) -> None:
     before, held = pa.total_allocated_bytes(), []
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for start in range(0, 400_000, 10_000):
+        for start in range(0, 800_000, 10_000):
             held.append(pa.total_allocated_bytes() - before)
             ids = list(range(start, start + 10_000))
             names = [f"{number:0100}" for number in ids]
             yield pa.RecordBatch.from_pydict({"id": ids, "name": names}, schema)
 
     source = pa.RecordBatchReader.from_batches(schema, batches())
-    assert run(lake, upsert(t, source)).inserted == 400_000 - 5
-    assert len(held) == 40
-    assert max(held) < 12_000_000  # all batches together take 44 MB
+    assert run(lake, upsert(t, source)).inserted == 800_000 - 5
+    assert len(held) == 80
+    # Arrow reads up to 16 batches ahead of a busy engine; all of them take 93 MB.
+    assert max(held) < 20 * 1_165_000
 
 
 @pytest.mark.parametrize(
