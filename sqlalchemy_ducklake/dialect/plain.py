@@ -192,9 +192,9 @@ class _Look:
     def _key_in_where(self) -> Iterator[Parameter]:
         """Give the parameters that the primary key is to equal; there may be nothing else."""
         key = primary_key_of(self._target)
-        pairs = dict(map(self._pair, _conjuncts(self._statement._where_criteria)))
-        amount = len(list(_conjuncts(self._statement._where_criteria)))
-        _require(key is not None and amount == len(pairs) == len(key.names))
+        found = list(map(self._pair, _conjuncts(self._statement._where_criteria)))
+        pairs = dict(found)
+        _require(key is not None and len(found) == len(pairs) == len(key.names))
         for name in () if key is None else key.names:
             _require(name in pairs)
             yield pairs[name]

@@ -30,6 +30,7 @@ from sqlalchemy_ducklake.driver.parameters import (
 from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.rows import Row
 from sqlalchemy_ducklake.driver.script import Outcome, Script, readable_again
+from sqlalchemy_ducklake.driver.source import known_as
 from sqlalchemy_ducklake.driver.statements import (
     READING,
     is_guarded,
@@ -278,14 +279,8 @@ class Cursor:
         (statement,) = self._prepare(operation)
 
         def run() -> None:
-            duck = self.connection.duck
-            self.connection.detach_live()
-            duck.register(SETS, sets)
-            try:
+            with known_as(self.connection, SETS, sets):
                 self._send(statement, {})
-            finally:
-                if not self.connection.aborted:
-                    duck.unregister(SETS)
 
         self.connection.atomically(run, guarded=is_guarded(statement))
 
@@ -332,16 +327,9 @@ class Cursor:
         values: Mapping[str, Any],
     ) -> None:
         """Run a script while the engine knows its batch by name."""
-        duck = self.connection.duck
-        self.connection.detach_live()
         assert script.batch is not None
-        duck.register(script.batch, batch)
-        try:
+        with known_as(self.connection, script.batch, batch):
             self._run_script(statements, script, values)
-        finally:
-            if not self.connection.aborted:
-                self.connection.detach_live()
-                duck.unregister(script.batch)
 
     def _run_script(
         self, statements: Sequence[duckdb.Statement], script: Script, values: Mapping[str, Any]

@@ -15,6 +15,7 @@ import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import duckdb
 
@@ -63,7 +64,7 @@ class _Keyboard:
         self._forget_earlier()
         with self._lock:
             # One of its own each time, so that nobody takes the next statement for this one.
-            self._interrupt, self._fired = lambda: interrupt(), False  # noqa: PLW0108
+            self._interrupt, self._fired = partial(interrupt), False
         try:
             yield
         except duckdb.InterruptException as error:

@@ -22,6 +22,20 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
+def known_as(connection: Connection, name: str, batch: pa.Table) -> Iterator[None]:
+    """Let the statements inside read a batch by its name."""
+    connection.detach_live()
+    connection.duck.register(name, batch)
+    try:
+        yield
+    finally:
+        # An aborted transaction refuses, and its rollback removes it.
+        if not connection.aborted:
+            connection.detach_live()
+            connection.duck.unregister(name)
+
+
+@contextlib.contextmanager
 def registered(
     connection: Connection, sources: Sequence[Source], values: Sequence[Any]
 ) -> Iterator[None]:

@@ -23,10 +23,12 @@ class Answer(NamedTuple):
     @property
     def number(self) -> int:
         """How many rows were inserted, updated (whether they differ or not) or deleted."""
-        return sum(self.counts.get(name, 0) for name in _WRITTEN)
+        return written(self.counts)
 
 
-_WRITTEN = ("inserted", "updated", "deleted", MATCHED)
+def written(counts: Mapping[str, int]) -> int:
+    """Add up the counts of rows that a statement has, or may have, changed."""
+    return sum(counts.get(name, 0) for name in ("inserted", "updated", "deleted", MATCHED))
 
 
 @dataclass(slots=True)

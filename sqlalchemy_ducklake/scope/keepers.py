@@ -37,7 +37,7 @@ class Keepers:
         """Log what is kept of these tables, and let their views show it."""
         with self.poisoning():
             for keeper in self._waiting(tables):
-                hides = keeper.flush(self._savepoints)
+                hides = keeper.log_kept(self._savepoints)
                 if hides and shown and not keeper.log.hides:
                     keeper.log.hides = True
                     self._show_anew(keeper.log)
@@ -51,7 +51,7 @@ class Keepers:
         with self.poisoning():
             for keeper in self._waiting(tables):
                 if not keeper.show():
-                    keeper.flush_all()
+                    keeper.log_shown()
                 elif not keeper.log.recent:
                     keeper.log.recent = True
                     self._show_anew(keeper.log)

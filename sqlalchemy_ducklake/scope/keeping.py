@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 from sqlalchemy_ducklake.driver import Connection
 from sqlalchemy_ducklake.driver.batch import column_of
 from sqlalchemy_ducklake.driver.script import Parameter
+from sqlalchemy_ducklake.driver.source import known_as
 from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.merge.staging import own_name
 from sqlalchemy_ducklake.scope.intents import Intent, upsert
@@ -62,7 +62,7 @@ class Keeper:
 
     connection: Connection
     run: Run
-    flush_all: Callable[[], None]
+    log_shown: Callable[[], None]
     log: Log
     kept: KeptRows
     _ambiguous: bool = False
@@ -72,13 +72,13 @@ class Keeper:
 
     @classmethod
     def of(
-        cls, connection: Connection, run: Run, flush_all: Callable[[], None], log: Log
+        cls, connection: Connection, run: Run, log_shown: Callable[[], None], log: Log
     ) -> Keeper:
-        """Begin with what the log holds; ``flush_all`` lets its views show what is kept."""
+        """Begin with what the log holds; ``log_shown`` lets its views show what is kept."""
         (last,) = one_row(run(f"SELECT max({_ROW}) FROM {log.name}"))
         following = max(FIRST_OWN_ROW, (last or 0) + 1)
         kept = KeptRows([each.name for each in log.columns], following)
-        return cls(connection, run, flush_all, log, kept)
+        return cls(connection, run, log_shown, log, kept)
 
     def intent(self, plain: Plain, sets: Sequence[Sequence[Any]]) -> Intent | None:
         """Look whether a statement can be kept; None if the engine has to run its script.
@@ -119,7 +119,7 @@ class Keeper:
             self.connection.detach_live()
             self._recent.rows = self._recent.rows.slice(0, 0)
 
-    def flush(self, savepoints: Savepoints) -> bool:
+    def log_kept(self, savepoints: Savepoints) -> bool:
         """Log what is kept; tells whether rows of the lake are among it.
 
         Versions that a savepoint may bring back are closed.
@@ -159,7 +159,7 @@ class Keeper:
         """Log own rows with all their values."""
         log, rows = self.log.name, identifier(_ROWS)
         names = ", ".join(map(identifier, self.kept.names))
-        with _registered(self.connection, _ROWS, self._batch(drained.own)):
+        with known_as(self.connection, _ROWS, self._batch(drained.own)):
             if drained.logged:
                 self._close(f"SELECT {_ROW} FROM {rows}", savepoints)
             self.run(
@@ -182,7 +182,7 @@ class Keeper:
         shown = f"base.* REPLACE ({values})" if values else "base.*"
         first = [each.key[0] for each in rows]
         stage = identifier(_NEXT)
-        with _registered(self.connection, _KEYS, pa.table(columns)):
+        with known_as(self.connection, _KEYS, pa.table(columns)):
             self.run(
                 f"CREATE OR REPLACE TEMP TABLE {stage} AS SELECT {shown} "
                 f"{self._asked(key)} AND base.rowid = asked.{_ROW_OF}",
@@ -253,7 +253,7 @@ class Keeper:
     def _numbers(self, counted: Parameter, last: int, amount: int) -> list[Key] | None:
         """Give the next numbers of an integer key; None if they would not fit."""
         if self.kept.top is None:
-            self.flush_all()
+            self.log_shown()
             column = identifier(counted.label)
             (top,) = one_row(self.run(f"SELECT max({column}) FROM {self.log.overlay}"))
             self.kept.top = max(top or 0, 0)
@@ -295,7 +295,7 @@ class Keeper:
             query = f"SELECT {shown} FROM {self.log.overlay} AS base WHERE {same}"
             return self.run(query, asked[0]).fetchall()
         first = [one[0] for one in asked]
-        with _registered(self.connection, _KEYS, pa.table(key_columns(asked))):
+        with known_as(self.connection, _KEYS, pa.table(key_columns(asked))):
             query = f"SELECT {shown} {self._asked(labels)}"
             return self.run(query, (min(first), max(first))).fetchall()
 
@@ -306,7 +306,7 @@ class Keeper:
         asked = [key for key in asked if kept.own_row(key) is None]
         if not asked:
             return {}
-        self.flush_all()
+        self.log_shown()
         width = len(plain.key)
         found = self._probe(plain.key, asked, self.kept.names)
         rows = {tuple(row[:width]): tuple(row[width:]) for row in found}
@@ -326,15 +326,3 @@ def _may_be(column: LakeColumn, plain: Plain, given: bool) -> bool:
     if given:
         return column.nullable or column.name in plain.required
     return plain.act is not Act.INSERT or (column.nullable and column.default is None)
-
-
-@contextlib.contextmanager
-def _registered(connection: Connection, name: str, batch: pa.Table) -> Iterator[None]:
-    """Let the engine know a batch by name."""
-    connection.detach_live()
-    connection.duck.register(name, batch)
-    try:
-        yield
-    finally:
-        if not connection.aborted:
-            connection.duck.unregister(name)

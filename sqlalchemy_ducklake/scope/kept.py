@@ -119,7 +119,7 @@ class KeptRows:
     @property
     def waits(self) -> bool:
         """Tell whether anything has to be logged."""
-        return bool(self._dirty or self._gone or self._patches or self._removed)
+        return self.number > 0
 
     def unknown(self, keys: Iterable[Key]) -> list[Key]:
         """Give those of the keys of which nobody knows yet whether they are there."""

@@ -16,7 +16,7 @@ from sqlalchemy_ducklake.lake.attach import identifier
 from sqlalchemy_ducklake.lake.changes import TableName
 from sqlalchemy_ducklake.scope.conflicts import refuse_changed
 from sqlalchemy_ducklake.scope.copies import is_small
-from sqlalchemy_ducklake.scope.intents import Answer
+from sqlalchemy_ducklake.scope.intents import Answer, written
 from sqlalchemy_ducklake.scope.keepers import Keepers
 from sqlalchemy_ducklake.scope.kept import Act, Plain
 from sqlalchemy_ducklake.scope.log import MARK, LakeColumn, Log, log_name
@@ -182,7 +182,7 @@ class Scope:
         counts = dict(cursor.counts)
         counts.pop(LOGGED, None)
         cursor.counts = counts
-        self._note(staging, sum(counts.get(name, 0) for name in _WRITTEN))
+        self._note(staging, written(counts))
 
     def keep_within_limits(self) -> None:
         """Write into the transaction what is too much to be kept."""
@@ -334,7 +334,6 @@ class Scope:
 _SETTING = re.compile(r"\s*(?:re)?set\s+(?:(?:session|global|local|variable)\s+)?(\w+)")
 # What may run as it is where nothing waits.
 _UNLED = READING | {_Kind.TRANSACTION}
-_WRITTEN = ("inserted", "updated", "matched", "deleted")
 _BYTES_PER_VALUE = 8
 
 

@@ -1,4 +1,4 @@
-"""M: what a scope wrote goes into the lake in the order of the foreign keys."""
+"""What a scope wrote goes into the lake in the order of the foreign keys."""
 
 from __future__ import annotations
 
