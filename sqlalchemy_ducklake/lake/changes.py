@@ -34,12 +34,22 @@ _PINNED = "FROM ducklake_current_snapshot($1)"
 _TABLE_NAMES = """FROM query_table($1) AS t JOIN query_table($2) AS s USING (schema_id)
     SELECT DISTINCT ON (t.table_id) s.schema_name, t.table_name
     WHERE list_contains($3::BIGINT[], t.table_id) ORDER BY t.table_id, t.begin_snapshot DESC"""
-_FEED = "FROM ducklake_table_changes($1, $2, $3, $4, $4) SELECT 1 LIMIT 1"
+# A flush dates its files back to the snapshots of their rows; a merged file covers many.
+_OWN_FILES = """FROM query_table($1) SELECT 1
+    WHERE table_id = $3 AND begin_snapshot <= $4
+    AND coalesce(partial_max, begin_snapshot) >= $4
+    UNION ALL FROM query_table($1) SELECT 1 WHERE table_id = $3 AND end_snapshot = $4
+    UNION ALL FROM query_table($2) SELECT 1
+    WHERE table_id = $3 AND begin_snapshot <= $4
+    AND coalesce(partial_max, begin_snapshot) >= $4
+    LIMIT 1"""
 
 _HARMLESS = frozenset({"merge_adjacent", "rewrite_delete", "compacted_table"})
 _FLUSH = frozenset({"inline_flush", "flushed_inlined"})
 # What a flush writes besides: files with the rows, and their deletions if there are any.
 _OF_A_FLUSH = frozenset({"inserted_into_table", "deleted_from_table"})
+# All that is told of a flush that had deletes only.
+_FLUSHED_DELETES = frozenset({"deleted_from_table"})
 
 _QUOTED = r'"(?:[^"]|"")*"'
 _CHANGE = re.compile(
@@ -148,10 +158,7 @@ def touches(
     base: int,
     head: int,
 ) -> tuple[Touch, ...]:
-    """Tell which tables changed after ``base`` up to ``head``, each once and why.
-
-    Not for a transaction that changed one of them: the engine's change feed breaks it.
-    """
+    """Tell which tables changed after ``base`` up to ``head``, each once and why."""
     if base == head:
         return ()
     history = changes_between(duck, config, base, head)
@@ -172,7 +179,7 @@ def _touch(
     if not history.complete:
         return Touch(label, None, "snapshots in between were expired")
     for snapshot in history.snapshots:
-        reason = _reason(duck, config, snapshot, table, after)
+        reason = _reason(duck, config, snapshot, after)
         if reason:
             return Touch(label, snapshot.id, reason)
     return None
@@ -182,28 +189,31 @@ def _reason(
     duck: duckdb.DuckDBPyConnection,
     config: LakeConfig,
     snapshot: Snapshot,
-    table: TableName,
     number: int,
 ) -> str:
     if snapshot.changes is None:
         return "its changes cannot be read"
-    return ", ".join(sorted(kinds_of_change(duck, config, snapshot, table, number)))
+    return ", ".join(sorted(kinds_of_change(duck, config, snapshot, number)))
 
 
 def kinds_of_change(
-    duck: duckdb.DuckDBPyConnection,
-    config: LakeConfig,
-    snapshot: Snapshot,
-    table: TableName,
-    number: int,
+    duck: duckdb.DuckDBPyConnection, config: LakeConfig, snapshot: Snapshot, number: int
 ) -> frozenset[str]:
-    """Give the kinds of changes to a table of this id that a reader would notice."""
+    """Give the kinds of changes to a table of this id that a reader would notice.
+
+    Flushing inlined deletes reads like deleting; the files of the snapshot tell.  (Not the
+    change feed: DuckLake 1.5.5 may end the instance when another process flushes meanwhile.)
+    A file that was merged of several snapshots counts as changed: that errs on the safe side.
+    """
     kinds = snapshot.kinds(number) - _HARMLESS
-    if kinds & _FLUSH and kinds <= _FLUSH | _OF_A_FLUSH:
-        # Flushing inlined deletes reads like deleting; only the change feed can tell.
-        fed = duck.execute(_FEED, [config.alias, *table, snapshot.id]).fetchone()
-        return frozenset() if fed is None else kinds
-    return kinds
+    if kinds <= _FLUSH:
+        return frozenset()
+    flushed = kinds & _FLUSH and kinds <= _FLUSH | _OF_A_FLUSH
+    if not flushed and kinds != _FLUSHED_DELETES:
+        return kinds
+    files = [metadata_table(config, f"ducklake_{kind}_file") for kind in ("data", "delete")]
+    changed = duck.execute(_OWN_FILES, [*files, number, snapshot.id]).fetchone()
+    return kinds if changed else frozenset()
 
 
 def table_id(

@@ -135,7 +135,7 @@ class _Walk:
         for snapshot in reversed(snapshots):
             if snapshot.changes is None:
                 return _Vouched(holds=False)
-            kinds = kinds_of_change(self.duck, self.config, snapshot, self.key.table, number)
+            kinds = kinds_of_change(self.duck, self.config, snapshot, number)
             if kinds - {"altered_table"}:
                 return self._of(snapshot)
         return None

@@ -58,7 +58,7 @@ def _refuse(
     for snapshot in history.snapshots:
         if snapshot.changes is None:
             raise SerializationFailure(base, head, "changes cannot be read", (label,))
-        kinds |= kinds_of_change(duck, config, snapshot, table, after)
+        kinds |= kinds_of_change(duck, config, snapshot, after)
     if _ALTERED in kinds:
         raise SchemaChanged(label, base, head, _ALTERED)
     if kinds:

@@ -130,7 +130,7 @@ def _mode(
     """Tell how a snapshot changed a table; empty if it did not."""
     record = CommitRecord.decode(told.extra)
     changed = Changed(told.id, told.changes, record)
-    kinds = kinds_of_change(duck, config, changed, name, identity)
+    kinds = kinds_of_change(duck, config, changed, identity)
     inserts, deletes = bool(kinds & _INSERTS), bool(kinds & _DELETES)
     if inserts or deletes:
         mark = None if record is None else record.tables.get(table_label(*name))

@@ -74,7 +74,7 @@ def _appended(own: DriverConnection, history: History, name: TableName, identity
     found = False
     duck, config = own.reading()
     for each in history.snapshots:
-        kinds = kinds_of_change(duck, config, each, name, identity)
+        kinds = kinds_of_change(duck, config, each, identity)
         if kinds - _APPENDS or each.changes is None:
             what = ", ".join(sorted(kinds - _APPENDS)) or "its changes cannot be read"
             raise NotOnlyAppends(table_label(*name), history.base, each.id, what)

@@ -112,6 +112,32 @@ def test_flushing_inlined_deletes_is_told_from_deleting(any_session: Session) ->
     assert "deleted_from_table" in reason
 
 
+def test_flushing_nothing_but_inlined_deletes_is_told_from_deleting(
+    any_session: Session,
+) -> None:
+    any_session.duck.execute("CALL ducklake_flush_inlined_data('lake')")
+    for number in (7, 8):
+        any_session.duck.execute(f"DELETE FROM t WHERE id = {number}")
+        assert reasons(any_session, "CALL ducklake_flush_inlined_data('lake')") == []
+    many = "DELETE FROM t WHERE id < 19"
+    assert reasons(any_session, many) == ["deleted_from_table"]
+    all_of_a_file = "DELETE FROM t WHERE id BETWEEN 20 AND 39"
+    assert reasons(any_session, all_of_a_file) == ["deleted_from_table"]
+
+
+def test_deletes_count_after_their_files_were_merged(any_session: Session) -> None:
+    base = head(any_session)
+    any_session.duck.execute("DELETE FROM t WHERE id = 7")
+    any_session.duck.execute("DELETE FROM t WHERE id BETWEEN 20 AND 60")
+    any_session.duck.execute("DELETE FROM t WHERE id = 8")
+    any_session.duck.execute("CALL ducklake_flush_inlined_data('lake')")
+    for step in range(1, 4):
+        (touch,) = touches(
+            any_session.duck, any_session.config, [T], base + step - 1, base + step
+        )
+        assert "delete" in touch.reason
+
+
 def test_expired_snapshots_count_as_a_touch(any_session: Session) -> None:
     base = head(any_session)
     for _ in range(3):

@@ -65,10 +65,7 @@ def head(connection: Connection) -> int:
 def refuse_unless_overtaken(error: Exception) -> None:
     """Let pass that others came first too often; the history must know nothing of it."""
     meaning = classify(error)
-    # DuckLake 1.5.5 now and then ends the instance of who reads the changes of inlined rows
-    # while others write; programs open another, and the history must hold all the same.
-    survivable = {Kind.CONFLICT, Kind.LOCKED, Kind.LOST}
-    if meaning.kind not in survivable or meaning.may_have_published:
+    if meaning.kind not in {Kind.CONFLICT, Kind.LOCKED} or meaning.may_have_published:
         raise error
 
 
