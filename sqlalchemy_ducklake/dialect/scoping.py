@@ -46,12 +46,9 @@ def form_for(
         return compiled
     scope = open_scope(own, limits)
     direct = sets >= limits.direct_rows and not scope.savepoints
-    staging = form.staging
-    if form.plain is not None:
-        staging = replace(staging, hides=False)  # nothing is hidden before it is logged
-    if direct or not scope.open or not scope.prepare(staging):
+    if direct or not scope.open:
         return compiled
-    return form
+    return form if scope.prepare(form.staging, plain=form.plain is not None) else compiled
 
 
 def run(

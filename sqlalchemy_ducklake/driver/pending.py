@@ -31,8 +31,13 @@ class Pending(Protocol):
         """Tell whether there is anything to write."""
         ...
 
+    @property
+    def temporary(self) -> bool:
+        """Tell whether there are temporary tables."""
+        ...
+
     def ready(self) -> None:
-        """Put into temporary tables what is only in memory, before the transaction ends."""
+        """Get ready to be written, before the transaction ends."""
         ...
 
     def settle(self) -> None:
@@ -132,6 +137,9 @@ class PendingWrites:
     def _forget_pending(self, pending: Pending) -> None:
         """Drop the temporary tables, all at once: each transaction has its price."""
         duck = self._session.duck
+        if not pending.temporary:
+            pending.forget()
+            return
         with contextlib.suppress(duckdb.Error):
             duck.begin()
             try:

@@ -3,48 +3,74 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from sqlalchemy_ducklake.driver import Connection
 from sqlalchemy_ducklake.lake.changes import TableName
 from sqlalchemy_ducklake.scope.keeping import Keeper
-from sqlalchemy_ducklake.scope.log import Log
+from sqlalchemy_ducklake.scope.log import Log, lowered
 from sqlalchemy_ducklake.scope.savepoints import Savepoints
+from sqlalchemy_ducklake.scope.straight import Straight
 from sqlalchemy_ducklake.scope.writing import Run
 
 
 class Keepers:
-    """What is kept of each table, by its name in lower case; ``run`` runs a statement."""
+    """What is kept of each table, by its name in lower case.
 
-    def __init__(self, connection: Connection, run: Run, savepoints: Savepoints) -> None:
+    ``run`` runs a statement, ``make`` makes a log and its views.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        run: Run,
+        make: Callable[[Log], None],
+        savepoints: Savepoints,
+    ) -> None:
         self._connection = connection
         self._run = run
+        self._make = make
         self._savepoints = savepoints
         self._keepers: dict[TableName, Keeper] = {}
 
     def of(self, log: Log) -> Keeper:
         """Give what is kept of a table."""
-        schema, table = log.table
-        name = (schema.lower(), table.lower())
+        name = lowered(log.table)
         keeper = self._keepers.get(name)
         if keeper is None:
-            keeper = Keeper.of(self._connection, self._run, partial(self.log, [name]), log)
+            make, shown = partial(self._make, log), partial(self.log, [name])
+            keeper = Keeper.of(self._connection, self._run, make, shown, log)
             self._keepers[name] = keeper
         return keeper
+
+    def straight(self) -> dict[TableName, Straight]:
+        """Give what is to be written without a log."""
+        return {
+            name: keeper.straight()
+            for name, keeper in self._keepers.items()
+            if keeper.goes_straight()
+        }
 
     def log(self, tables: Iterable[TableName], *, shown: bool = True) -> None:
         """Log what is kept of these tables, and let their views show it."""
         with self.poisoning():
             for keeper in self._waiting(tables):
+                if not keeper.log.made:
+                    keeper.make()
                 hides = keeper.log_kept(self._savepoints)
                 if hides and shown and not keeper.log.hides:
                     keeper.log.hides = True
                     self._show_anew(keeper.log)
 
-    def log_all(self, *, shown: bool = True) -> None:
-        """Log all that is kept; only where it is ``shown`` anybody looks at it again."""
-        self.log(list(self._keepers), shown=shown)
+    def log_all(self) -> None:
+        """Log all that is kept."""
+        self.log(list(self._keepers))
+
+    def ready(self) -> None:
+        """Log what cannot be written without a log; nobody looks at it again."""
+        logged = [name for name, keeper in self._keepers.items() if not keeper.goes_straight()]
+        self.log(logged, shown=False)
 
     def show(self, tables: Iterable[TableName]) -> None:
         """Let queries see what is kept of these tables."""

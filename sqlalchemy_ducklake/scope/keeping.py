@@ -36,6 +36,7 @@ from sqlalchemy_ducklake.scope.log import (
     versions,
 )
 from sqlalchemy_ducklake.scope.savepoints import Savepoints
+from sqlalchemy_ducklake.scope.straight import ROW_OF, Straight, named_batch
 from sqlalchemy_ducklake.scope.writing import Run, one_row
 
 # The names under which the engine knows keys and rows of Python, and a stage of versions.
@@ -62,9 +63,11 @@ class Keeper:
 
     connection: Connection
     run: Run
+    make: Callable[[], None]
     log_shown: Callable[[], None]
     log: Log
     kept: KeptRows
+    _looked: bool = False
     _ambiguous: bool = False
     _recent: _Recent | None = None
     _types: dict[str, Parameter] = field(default_factory=dict)
@@ -72,13 +75,23 @@ class Keeper:
 
     @classmethod
     def of(
-        cls, connection: Connection, run: Run, log_shown: Callable[[], None], log: Log
+        cls,
+        connection: Connection,
+        run: Run,
+        make: Callable[[], None],
+        log_shown: Callable[[], None],
+        log: Log,
     ) -> Keeper:
-        """Begin with what the log holds; ``log_shown`` lets its views show what is kept."""
-        (last,) = one_row(run(f"SELECT max({_ROW}) FROM {log.name}"))
-        following = max(FIRST_OWN_ROW, (last or 0) + 1)
+        """Begin with what the log holds.
+
+        ``make`` makes it and its views, ``log_shown`` lets them show what is kept.
+        """
+        following = FIRST_OWN_ROW
+        if log.made:
+            (last,) = one_row(run(f"SELECT max({_ROW}) FROM {log.name}"))
+            following = max(following, (last or 0) + 1)
         kept = KeptRows([each.name for each in log.columns], following)
-        return cls(connection, run, log_shown, log, kept)
+        return cls(connection, run, make, log_shown, log, kept)
 
     def intent(self, plain: Plain, sets: Sequence[Sequence[Any]]) -> Intent | None:
         """Look whether a statement can be kept; None if the engine has to run its script.
@@ -134,6 +147,32 @@ class Keeper:
         self.hide()
         return bool(drained.patches or drained.removed)
 
+    def goes_straight(self) -> bool:
+        """Tell whether what is kept can be written without a log."""
+        kept = self.kept.waiting()
+        taken = any(self.kept.known.get(each.key) is not None for each in kept.removed)
+        return not (self.log.made or taken or len(kept.patches) > 1)
+
+    def straight(self) -> Straight:
+        """Give what is kept, to be written without a log."""
+        kept = self.kept.waiting()
+        ((assigned, changed),) = kept.patches.items() or [((), ())]
+        return Straight(
+            self.log,
+            named_batch(kept.removed, {}),
+            self._changed(changed, assigned),
+            assigned,
+            self._batch(kept.own),
+            [each.key for each in (*kept.removed, *changed)],
+        )
+
+    def _changed(self, rows: Sequence[Named], assigned: Sequence[str]) -> pa.Table:
+        """Build a batch of rows of the lake, with new values."""
+        given = {
+            name: self._array(name, [each.values[name] for each in rows]) for name in assigned
+        }
+        return named_batch(rows, given)
+
     def _register_recent(self, own: OwnRows) -> None:
         rows = self._batch(own)
         self.connection.detach_live()
@@ -172,20 +211,16 @@ class Keeper:
     ) -> None:
         """Log rows by their identity: with other values of some columns, or as gone."""
         key, assigned = self.log.key, names or ()
-        columns = {_ROW_OF: pa.array([each.row for each in rows], pa.int64())}
-        columns |= key_columns([each.key for each in rows])
-        for place, name in enumerate(assigned):
-            columns[f"v{place}"] = self._array(name, [each.values[name] for each in rows])
         values = ", ".join(
             f"asked.v{place} AS {identifier(name)}" for place, name in enumerate(assigned)
         )
         shown = f"base.* REPLACE ({values})" if values else "base.*"
         first = [each.key[0] for each in rows]
         stage = identifier(_NEXT)
-        with known_as(self.connection, _KEYS, pa.table(columns)):
+        with known_as(self.connection, _KEYS, self._changed(rows, assigned)):
             self.run(
                 f"CREATE OR REPLACE TEMP TABLE {stage} AS SELECT {shown} "
-                f"{self._asked(key)} AND base.rowid = asked.{_ROW_OF}",
+                f"{self._asked(key)} AND base.rowid = asked.{ROW_OF}",
                 (min(first), max(first)),
             )
         self._close(f"SELECT rowid FROM {stage}", savepoints)
@@ -253,6 +288,7 @@ class Keeper:
     def _numbers(self, counted: Parameter, last: int, amount: int) -> list[Key] | None:
         """Give the next numbers of an integer key; None if they would not fit."""
         if self.kept.top is None:
+            self._look()
             self.log_shown()
             column = identifier(counted.label)
             (top,) = one_row(self.run(f"SELECT max({column}) FROM {self.log.overlay}"))
@@ -269,19 +305,28 @@ class Keeper:
         kept = self.kept
         unknown = kept.unknown(keys)
         if unknown:
-            found = self._few(plain.key) if self.log.copied and not kept.known else None
+            self._look()
+            found = self._few(plain.key) if self.log.copied else None
             kept.complete = found is not None
             asked = () if kept.complete else unknown
             rows = self._probe(plain.key, unknown) if found is None else found
             self._ambiguous = self._ambiguous or not kept.learn(rows, asked)
         return not self._ambiguous
 
+    def _look(self) -> None:
+        """Make the log before a second look: a small table is copied then."""
+        if self._looked and not self.log.made:
+            self.make()
+        self._looked = True
+
     def _few(self, key: Sequence[Parameter]) -> list[Any] | None:
-        """Read all keys of a table that has few rows."""
+        """Read all keys of a table that has few rows, but those that are known already."""
         names = ", ".join(identifier(each.label) for each in key)
         text = f"SELECT {names}, rowid FROM {self.log.overlay} LIMIT {_FEW + 1}"
         found = self.run(text).fetchall()
-        return found if len(found) <= _FEW else None
+        if len(found) > _FEW:
+            return None
+        return [row for row in found if tuple(row[:-1]) not in self.kept.known]
 
     def _probe(
         self, key: Sequence[Parameter], asked: Sequence[Key], more: Sequence[str] = ("rowid",)
@@ -318,7 +363,6 @@ class Keeper:
 
 
 _ROW, _GONE = identifier(ROW), identifier(GONE)
-_ROW_OF = "r"
 
 
 def _may_be(column: LakeColumn, plain: Plain, given: bool) -> bool:

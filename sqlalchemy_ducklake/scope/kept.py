@@ -222,15 +222,19 @@ class KeptRows:
         self.stale = False
         return OwnRows({row: self._full[row] for row in sorted(self._dirty)}, self._gone)
 
-    def drain(self) -> Drained:
-        """Give what has to be logged, which from now on counts as logged."""
+    def waiting(self) -> Drained:
+        """Give what has to be logged."""
         own = self.own_rows()
         patches: dict[tuple[str, ...], list[Named]] = {}
         for row, (key, values) in self._patches.items():
             patches.setdefault(tuple(sorted(values)), []).append(Named(row, key, values))
         logged = bool(own.gone) or not self._logged.isdisjoint(own.rows)
-        drained = Drained(own, logged, patches, self._removed)
-        self._logged.update(own.rows)
+        return Drained(own, logged, patches, self._removed)
+
+    def drain(self) -> Drained:
+        """Give what has to be logged, which from now on counts as logged."""
+        drained = self.waiting()
+        self._logged.update(drained.own.rows)
         self._dirty, self._patches = {}, {}
         self._gone, self._removed = [], []
         if not self.known:

@@ -40,6 +40,12 @@ class LakeColumn(NamedTuple):
     default: str | None
 
 
+def lowered(table: TableName) -> TableName:
+    """Give a table's name as the lake compares it."""
+    schema, name = table
+    return schema.lower(), name.lower()
+
+
 def overlay_name(schema: str, table: str) -> str:
     """Name the view through which statements that change rows see a table."""
     return own_name(f"log overlay {schema}.{table}")
@@ -86,6 +92,7 @@ class Log:
     """The log of one table, and what is known of it in this transaction.
 
     ``key`` are the columns of its primary key, ``copied`` says that the table was copied.
+    As long as nothing is ``made``, statements read the table itself.
     ``keeps`` tells that there is a log at all and not only a view, ``hides`` that rows of
     the lake may be in it, ``dirty`` that any may; ``assigned`` are the columns that rows of
     the lake may have other values in, and ``moved`` says that the key's are among them.
@@ -99,6 +106,7 @@ class Log:
     columns: Sequence[LakeColumn]
     key: Sequence[str] = ()
     copied: bool = False
+    made: bool = False
     keeps: bool = False
     hides: bool = False
     dirty: bool = False
@@ -120,8 +128,8 @@ class Log:
 
     @property
     def overlay(self) -> str:
-        """The name of the view that shows row ids, quoted."""
-        return identifier(overlay_name(*self.table))
+        """The quoted name of what shows rows with their identity."""
+        return identifier(overlay_name(*self.table)) if self.made else self.target
 
     @property
     def shown(self) -> str:

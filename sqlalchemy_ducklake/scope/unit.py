@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import duckdb
@@ -19,7 +20,7 @@ from sqlalchemy_ducklake.scope.copies import is_small
 from sqlalchemy_ducklake.scope.intents import Answer, written
 from sqlalchemy_ducklake.scope.keepers import Keepers
 from sqlalchemy_ducklake.scope.kept import Act, Plain
-from sqlalchemy_ducklake.scope.log import MARK, LakeColumn, Log, log_name
+from sqlalchemy_ducklake.scope.log import MARK, LakeColumn, Log, log_name, lowered
 from sqlalchemy_ducklake.scope.options import WriteScope
 from sqlalchemy_ducklake.scope.reading import Place, led
 from sqlalchemy_ducklake.scope.savepoints import Savepoints
@@ -58,9 +59,8 @@ class Staging:
 class Scope:
     """What one transaction keeps aside."""
 
-    def __init__(self, connection: Connection, place: Place, limits: WriteScope) -> None:
+    def __init__(self, connection: Connection, limits: WriteScope) -> None:
         self._connection = connection
-        self._place = place
         self.limits = limits
         self._logs: dict[TableName, Log] = {}
         self._checked: set[TableName] = set()
@@ -70,8 +70,7 @@ class Scope:
         #: Whether statements may still be staged: names mean what they did at the start.
         self.open = True
         self.savepoints = Savepoints()
-        self._keepers = Keepers(connection, self._run, self.savepoints)
-        self._remember_mark()
+        self._keepers = Keepers(connection, self._run, self._make, self.savepoints)
 
     # What the driver asks.
 
@@ -81,8 +80,8 @@ class Scope:
         return any(log.dirty for log in self._logs.values())
 
     def ready(self) -> None:
-        """Log what is kept in Python."""
-        self._keepers.log_all(shown=False)
+        """Log what is kept in Python, as far as that is needed to write it."""
+        self._keepers.ready()
 
     def settle(self) -> None:
         """Write what waits into the open transaction, before anything else happens there."""
@@ -107,7 +106,7 @@ class Scope:
         self._busy = True
         try:
             dirty = [log for log in self._logs.values() if log.dirty]
-            write_logs(self._connection, self._run, dirty)
+            write_logs(self._connection, self._run, dirty, self._keepers.straight())
         finally:
             self._busy = False
 
@@ -118,10 +117,15 @@ class Scope:
         serializable = self._connection.serializable
         refuse_changed(duck, config, checked, (base, head), anything=serializable)
 
+    @property
+    def temporary(self) -> bool:
+        """Tell whether there are temporary tables and views."""
+        return any(log.made for log in self._logs.values())
+
     def forget(self) -> None:
         """Drop the temporary tables and views."""
         self._keepers.forget_all()
-        for log in self._logs.values():
+        for log in filter(_is_made, self._logs.values()):
             for text in log.drop():
                 self._connection.duck.execute(text)
             if log.recent:
@@ -131,11 +135,14 @@ class Scope:
 
     # What the dialect asks.
 
-    def prepare(self, staging: Staging) -> bool:
-        """Make what a statement needs; tell whether it can be staged."""
+    def prepare(self, staging: Staging, *, plain: bool = False) -> bool:
+        """Make what a statement needs; tell whether it can be staged.
+
+        One that is ``plain`` needs nothing yet.
+        """
         try:
             for table in staging.tables:
-                if not self._know(table, staging):
+                if not self._know(table, staging, plain=plain):
                     return False
         except duckdb.Error as error:
             self._connection.note(error)
@@ -151,12 +158,12 @@ class Scope:
         """Keep single rows in Python; None if the script of the statement has to run."""
         connection = self._connection
         self._require_alive()
-        if not self.prepare(replace(staging, hides=False)):
+        if not self.prepare(staging, plain=True):
             return None
         trusted = connection.trusts(script)
         if plain.act is Act.INSERT and plain.key_names and not trusted:
             return None  # the script looks at the rows that are there, and proves the key
-        log = self._logs[_lowered(staging.target)]
+        log = self._logs[lowered(staging.target)]
         with self._keepers.poisoning():
             intent = self._keepers.of(log).intent(plain, sets)
             if intent is None:
@@ -169,8 +176,8 @@ class Scope:
 
     def stage(self, staging: Staging, cursor: Cursor, run: Callable[[], object]) -> None:
         """Run a statement that logs what it would write."""
-        self._keepers.log(map(_lowered, staging.tables))
-        self._keepers.forget([_lowered(staging.target)])
+        self._keepers.log(map(lowered, staging.tables))
+        self._keepers.forget([lowered(staging.target)])
         self.prepare(staging)  # something may have been written since
         try:
             with self._connection.staged():
@@ -224,7 +231,7 @@ class Scope:
         self._keepers.forget_all()
         self._connection.work.forget_rows()
         for log in self._logs.values():
-            if log.keeps:
+            if log.keeps and log.made:
                 for text in log.undo(mark):
                     self._run(text)
         self._remember_mark()
@@ -242,38 +249,50 @@ class Scope:
 
     # How it is done.
 
-    def _know(self, table: TableName, staging: Staging) -> bool:
-        """Make log and views of a table as a statement needs them."""
-        name = _lowered(table)
-        log = self._logs.get(name)
-        if log is None:
-            log = self._described(table)
-            if any(each.name.lower() == "rowid" for each in log.columns):
-                return False
-        is_target = table == staging.target
-        keeps = log.keeps or is_target
-        hides = log.hides or (is_target and staging.hides)
-        if name in self._logs and (keeps, hides) == (log.keeps, log.hides):
-            return True
-        if name not in self._logs and self._is_small(table):
-            self._run(log.copy())
-            log.copied = True
-        if keeps and not log.keeps:
-            self._run(log.make())
+    def _know(self, table: TableName, staging: Staging, *, plain: bool) -> bool:
+        """Make log and views of a table as a statement needs them, unless it is plain."""
+        log = self._logs.get(lowered(table)) or self._described(table)
+        if any(each.name.lower() == "rowid" for each in log.columns):
+            return False
+        if lowered(table) not in self._logs:
+            self._logs[lowered(table)] = log
+            self._led.clear()
+        if table == staging.target:
             log.key = staging.key
-        log.keeps, log.hides = keeps, hides
+            self._keep_log(log, hides=staging.hides and not plain, made=not plain)
+        elif not (log.made or plain):
+            self._make(log)
+        return True
+
+    def _keep_log(self, log: Log, *, hides: bool, made: bool) -> None:
+        """Let a table have a log."""
+        hides = log.hides or hides
+        if (log.keeps, log.hides, log.made or not made) != (True, hides, True):
+            new = log.made and not log.keeps
+            log.keeps, log.hides = True, hides
+            if log.made or made:
+                self._make(log, new=new)
+
+    def _make(self, log: Log, *, new: bool = False) -> None:
+        """Make the views of a table, and its log if it has none or a ``new`` one."""
+        if not log.made:
+            if self._is_small(log.table):
+                self._run(log.copy())
+                log.copied = True
+            self._remember_mark()
+        if log.keeps and (new or not log.made):
+            self._run(log.make())
+        log.made = True
         for text in log.views():
             self._run(text)
-        self._logs[name] = log
         self._led.clear()
-        return True
 
     def _is_small(self, table: TableName) -> bool:
         duck, config = self._connection.reading()
         return not self._connection.work.direct and is_small(duck, config, table)
 
     def _described(self, table: TableName) -> Log:
-        log = Log(self._place.lake, table, ())
+        log = Log(self._connection.config.alias, table, ())
         rows = self._run(f"DESCRIBE {log.target}").fetchall()
         log.columns = [
             LakeColumn(name, kind, null == "YES", None if default == "NULL" else default)
@@ -283,7 +302,7 @@ class Scope:
 
     def _note(self, staging: Staging, rows: int) -> None:
         """Remember what a statement has done."""
-        log = self._logs[_lowered(staging.target)]
+        log = self._logs[lowered(staging.target)]
         if not staging.appends:
             self._checked.update(staging.tables)
         if not rows:
@@ -298,15 +317,24 @@ class Scope:
 
     def _lead(self, text: str) -> str | None:
         kept = {name: log for name, log in self._logs.items() if log.keeps}
+        for log in kept.values():
+            if not log.made:
+                self._make(log)
         shown = {name: log.shown for name, log in kept.items()}
         logs = {name: log_name(*log.table) for name, log in kept.items()}
         self._connection.detach_live()
         try:
-            return led(self._connection.duck, text, self._place, shown, logs)
+            return led(self._connection.duck, text, self._place(), shown, logs)
         except duckdb.Error as error:
             # The statement itself will say what is wrong with it.
             self._connection.note(error)
             return None
+
+    def _place(self) -> Place:
+        """Tell where names are looked up."""
+        duck, config = self._connection.reading()
+        schema = duck.execute("SELECT current_schema()").fetchone()
+        return Place(config.alias, str(schema[0]) if schema else config.schema)
 
     def _setting(self, text: str) -> str | None:
         """Give a setting back, unless it may let names mean something else from now on."""
@@ -335,11 +363,7 @@ _SETTING = re.compile(r"\s*(?:re)?set\s+(?:(?:session|global|local|variable)\s+)
 # What may run as it is where nothing waits.
 _UNLED = READING | {_Kind.TRANSACTION}
 _BYTES_PER_VALUE = 8
-
-
-def _lowered(table: TableName) -> TableName:
-    schema, name = table
-    return schema.lower(), name.lower()
+_is_made = attrgetter("made")
 
 
 def scope_of(connection: Connection) -> Scope | None:
@@ -352,8 +376,6 @@ def open_scope(connection: Connection, limits: WriteScope) -> Scope:
     """Give the scope of the open transaction; open one if there is none."""
     found = scope_of(connection)
     if found is None:
-        duck, config = connection.reading()
-        schema = duck.execute("SELECT current_schema()").fetchone()
-        place = Place(config.alias, str(schema[0]) if schema else config.schema)
-        found = connection.pending = Scope(connection, place, limits)
+        connection.reading()
+        found = connection.pending = Scope(connection, limits)
     return found

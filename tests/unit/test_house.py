@@ -24,6 +24,7 @@ OWNERS = {
     "dialect/changes.py",
     "dialect/logged.py",
     "dialect/staging.py",
+    "scope/dml.py",
     "scope/keeping.py",
     "scope/log.py",
 }
