@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def known_as(connection: Connection, name: str, batch: pa.Table) -> Iterator[None]:
+def known_as(
+    connection: Connection, name: str, batch: pa.Table | pa.RecordBatchReader
+) -> Iterator[None]:
     """Let the statements inside read a batch by its name."""
     connection.detach_live()
-    connection.duck.register(name, batch)
+    connection.duck.register(name, _readable(batch))
     try:
         yield
     finally:
@@ -33,6 +35,14 @@ def known_as(connection: Connection, name: str, batch: pa.Table) -> Iterator[Non
         if not connection.aborted:
             connection.detach_live()
             connection.duck.unregister(name)
+
+
+def _readable(data: pa.Table | pa.RecordBatchReader) -> Any:
+    """Give what the engine is to read: a stream batch by batch, when it wants one.
+
+    Of a reader it would let Arrow's own threads read ahead without bounds (measured).
+    """
+    return data.__arrow_c_stream__() if isinstance(data, pa.RecordBatchReader) else data
 
 
 @contextlib.contextmanager
@@ -52,7 +62,7 @@ def registered(
         (each.name, fitted(values[each.index], each.columns, refused)) for each in sources
     ]
     for name, table in tables:
-        connection.duck.register(name, table)
+        connection.duck.register(name, _readable(table))
     try:
         yield
     except duckdb.Error as error:
