@@ -17,6 +17,7 @@ from sqlalchemy_ducklake.dialect.ddl import MISSING
 from sqlalchemy_ducklake.dialect.history import numbers_for
 from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
 from sqlalchemy_ducklake.dialect.staging import StagingCompiler
+from sqlalchemy_ducklake.dialect.undeclared import keyed_form
 from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.script import Script, Source
 from sqlalchemy_ducklake.merge.result import MergeResult
@@ -58,10 +59,11 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """Let a statement be the form of it that the write scope of its connection wants."""
+        """Let a statement be the form of it that fits its table and its write scope."""
         own = cast("Connection", dbapi_connection.dbapi_connection)
         sets = len(parameters)
-        form = scoping.form_for(dialect, own, execution_options, compiled, sets)
+        form = keyed_form(dialect, own, execution_options, compiled)
+        form = scoping.form_for(dialect, own, execution_options, form, sets)
         base: Any = super()
         return base._init_compiled(  # noqa: SLF001 - what SQLAlchemy itself calls
             dialect,

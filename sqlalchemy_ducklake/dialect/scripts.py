@@ -54,6 +54,8 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
     always_in_steps = False
     #: The statement compiled for a write scope, if that was asked: a script, or None.
     staged_form: tuple[Any] | None = None
+    #: The statement compiled for keys that its table does not declare, by their columns.
+    keyed_forms: Mapping[tuple[str, ...], Any] = MappingProxyType({})
     #: Whether parameter sets have to act one after another.
     sequential = False
     _in_batch = False

@@ -87,7 +87,8 @@ class Work:
     statements ran of which nobody knows what they did to which key, ``changed_catalog``
     that something was defined, and ``altered`` which tables and views were.  ``info`` is
     what the snapshot of this transaction says, whatever others of the connection do.
-    ``direct`` tells that the lake itself was changed, not only what waits for the commit.
+    ``direct`` tells that the lake itself was changed, not only what waits for the commit;
+    ``keys`` are those of tables that somebody asked for, by schema and name.
     """
 
     guarded: bool = False
@@ -100,6 +101,7 @@ class Work:
     hazards: Hazards = field(default_factory=Hazards)
     operations: dict[str, None] = field(default_factory=dict)
     marks: dict[str, TableMark] = field(default_factory=dict)
+    keys: dict[tuple[str, str], Any] = field(default_factory=dict)
     commit_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     info: CommitInfo | None = None
 

@@ -3,11 +3,15 @@
 - Buckets of a table with rows: it finds no row from before by ``=``, ``IN`` or a join.
 - RESET PARTITIONED BY, then a write of that table in the same transaction: a fatal error,
   which ends the whole instance.
+- TIME_NS columns: a fatal error at the first write to a file.  HUGEINT and UHUGEINT columns:
+  files hold them as DOUBLE, which loses digits.
 - A column gets another type, and nothing is written: the engine keeps statistics of the old
   type, and the next filter by the column is a fatal error, in any process that has read it.
 
-The first two are refused before the engine sees them.  After the third one row is written
-anew, as it is.  Names are compared without their schema, so a little too much is refused.
+All but the last are refused before the engine sees them.  After that one row is written
+anew, as it is.  (CREATE TABLE … AS SELECT sum(…) makes a HUGEINT column, and may: sums below
+2 ** 53 are exact in a DOUBLE.)  Names are compared without their schema, so a little too much
+is refused.
 """
 
 from __future__ import annotations
@@ -20,13 +24,25 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from sqlalchemy_ducklake.driver.renames import dotted_name, words_of
-from sqlalchemy_ducklake.errors import RowsWouldHide, WriteAfterReset
+from sqlalchemy_ducklake.errors import RowsWouldHide, TypeSpoiled, WriteAfterReset
 
 if TYPE_CHECKING:
     from sqlalchemy_ducklake.driver.connection import Connection
 
 _Kind = duckdb.StatementType
 _WRITING = frozenset({_Kind.INSERT, _Kind.UPDATE, _Kind.MERGE_INTO, _Kind.COPY})
+
+
+_BEFORE_NAME = frozenset({"create", "alter", "table", "or", "replace", "if", "not", "exists"})
+_BEFORE_COLUMN = frozenset({"column", "to", "add", "exists", "rename", "drop", "alter"})
+# What a lake spoils, and what holds it exactly.
+_SPOILED = {
+    "time_ns": "TIME",
+    "hugeint": "DECIMAL(38, 0)",
+    "int128": "DECIMAL(38, 0)",
+    "uhugeint": "DECIMAL(38, 0)",
+    "uint128": "DECIMAL(38, 0)",
+}
 
 
 @dataclass(slots=True)
@@ -105,6 +121,34 @@ def _first_part(name: str) -> str:
     return name[first : rest[0]] if rest else name
 
 
+def spoiled_type(query: str, lake: str) -> tuple[str, str] | None:
+    """Give the table of a CREATE or ALTER TABLE in a lake, and the type that would spoil it."""
+    words = list(words_of(query))
+    verbs = [word for word, _ in words if word not in {"or", "replace", "if", "not", "exists"}]
+    if verbs[:2] not in (["create", "table"], ["alter", "table"]):
+        return None
+    start = next(start for word, start in words if word not in _BEFORE_NAME)
+    parts, end = dotted_name(query, start)
+    if len(parts) > 2 and parts[0] != lake.lower():
+        return None
+    selects = any(word == "as" for word, _ in _outside_parentheses(query))
+    for before, (word, place), after in zip(
+        words, words[1:], [*words[2:], ("", 0)], strict=False
+    ):
+        if word not in _SPOILED or place < end or (selects and word != "time_ns"):
+            continue
+        if _is_type(query, before, after):
+            return parts[-1], word
+    return None
+
+
+def _is_type(query: str, before: tuple[str, int], after: tuple[str, int]) -> bool:
+    """Tell whether a word is the name of a type and not that of a column."""
+    if query[before[1]] in "(,":
+        return after[0] == "" and query[after[1]] in "),["
+    return query[before[1]] != "." and before[0] not in _BEFORE_COLUMN
+
+
 def written_name(query: str) -> str | None:
     """Give the table that a statement inserts into, updates or merges into, folded."""
     for (word, _), (_, start) in pairwise(_outside_parentheses(query)):
@@ -122,8 +166,15 @@ def _outside_parentheses(query: str) -> Iterator[tuple[str, int]]:
 
 
 def refuse(connection: Connection, statement: duckdb.Statement) -> None:
-    """Look at a statement that is to be executed; raises RowsWouldHide or WriteAfterReset."""
+    """Look at a statement that is to be executed.
+
+    Raises RowsWouldHide, WriteAfterReset or TypeSpoiled.
+    """
     hazards = connection.work.hazards
+    if statement.type in (_Kind.CREATE, _Kind.ALTER):
+        spoiled = spoiled_type(statement.query, connection.config.alias)
+        if spoiled is not None:
+            raise TypeSpoiled(*spoiled, _SPOILED[spoiled[1]], statement.query)
     if hazards.reset and statement.type in _WRITING:
         hazards.check_write(written_name(statement.query), statement.query)
     altered = alteration(statement.query) if statement.type == _Kind.ALTER else None

@@ -31,9 +31,11 @@ from sqlalchemy_ducklake.errors.constraints import (
     AmbiguousKeys,
     CheckViolation,
     ForeignKeyViolation,
+    KeyNotDeclared,
     NumbersExhausted,
     RowReferenced,
 )
+from sqlalchemy_ducklake.errors.hazards import RowsWouldHide, TypeSpoiled, WriteAfterReset
 from sqlalchemy_ducklake.errors.history import (
     NotOnlyAppends,
     ReadOnlyLake,
@@ -71,14 +73,12 @@ from sqlalchemy_ducklake.errors.tree import (
     NullKey,
     ParameterError,
     ReservedComment,
-    RowsWouldHide,
     StaleConstraint,
     StatementRefused,
     StatementTimeout,
     UnknownChange,
     UnknownColumns,
     ValueRefused,
-    WriteAfterReset,
 )
 from sqlalchemy_ducklake.errors.writing import (
     BatchRefused,
@@ -106,6 +106,7 @@ __all__ = [
     "GeneratedAlways",
     "InterfaceError",
     "IntervalTooLong",
+    "KeyNotDeclared",
     "KeyViolation",
     "Kind",
     "LakeLocked",
@@ -139,6 +140,7 @@ __all__ = [
     "StatementTimeout",
     "TableNotThen",
     "TransactionAborted",
+    "TypeSpoiled",
     "UnknownChange",
     "UnknownColumns",
     "UnknownSnapshot",

@@ -36,6 +36,29 @@ class AmbiguousKeys(duckdb.IntegrityError):
         )
 
 
+class KeyNotDeclared(duckdb.ProgrammingError):
+    """An INSERT through a table without a key goes into one that has the key ``columns``.
+
+    ``table`` is the table of the lake.  Usually the key is just checked; not where the
+    statement lacks some of its columns, or returns rows.
+    """
+
+    sqlstate = "42P10"
+
+    def __init__(self, table: str, columns: Sequence[str]) -> None:
+        super().__init__(table, columns)
+        self.table = table
+        self.columns = tuple(columns)
+
+    def __str__(self) -> str:
+        return (
+            f"table {self.table!r} has the primary key ({', '.join(self.columns)}), which the "
+            "table of this INSERT does not declare: it lacks some of these columns or their "
+            "types, or rows are to be returned. Nothing was written. Declare the key, or "
+            "reflect the table (Table(…, autoload_with=engine))"
+        )
+
+
 class ForeignKeyViolation(duckdb.IntegrityError):
     """Rows would refer to rows that are not there.
 

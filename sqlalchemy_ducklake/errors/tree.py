@@ -65,46 +65,6 @@ class StatementRefused(duckdb.NotSupportedError):
         return f"{self.reason} (statement: {self.statement.strip()[:200]})"
 
 
-class RowsWouldHide(duckdb.NotSupportedError):
-    """A table with rows was to be partitioned by buckets, which would hide them.
-
-    DuckLake 1.5.5 finds no row that was there before by the column of a bucket.  ``table``
-    is its name, ``statement`` what was refused.
-    """
-
-    def __init__(self, table: str, statement: str) -> None:
-        super().__init__(table, statement)
-        self.table = table
-        self.statement = statement
-
-    def __str__(self) -> str:
-        return (
-            f"table {self.table!r} has rows, and by the column of a bucket DuckLake would find "
-            "none of them any more; let Alembic's op.set_ducklake_partitioning(…) do it, which "
-            f"writes them anew, or partition a new table and fill it: {self.statement}"
-        )
-
-
-class WriteAfterReset(duckdb.NotSupportedError):
-    """A table was to be written in the transaction that reset its partitions.
-
-    DuckLake 1.5.5 ends the whole instance over that.  ``table`` is its name, ``statement``
-    what was refused.
-    """
-
-    def __init__(self, table: str, statement: str) -> None:
-        super().__init__(table, statement)
-        self.table = table
-        self.statement = statement
-
-    def __str__(self) -> str:
-        return (
-            f"the partitions of {self.table!r} were reset in this transaction, and to write it "
-            "now would end the whole DuckDB instance; commit first, or write first: "
-            f"{self.statement}"
-        )
-
-
 class StatementTimeout(duckdb.OperationalError):
     """A statement took longer than the ``seconds`` it was given, and was stopped.
 

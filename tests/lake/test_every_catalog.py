@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     create_engine,
     delete,
+    exc,
     func,
     inspect,
     select,
@@ -102,3 +103,13 @@ def test_a_connection_that_reads_the_past_can_be_inspected(lake: Engine) -> None
         assert connection.scalar(select(func.count()).select_from(heap)) == 0
         assert [each["name"] for each in inspect(connection).get_columns("heap")] == ["n", "s"]
         assert inspect(connection).get_pk_constraint("parted")["constrained_columns"] == ["n"]
+
+
+def test_a_key_is_known_that_nobody_declares(lake: Engine) -> None:
+    bare = Table("parted", MetaData(), Column("n", Integer), Column("k", Integer))
+    with lake.begin() as connection:
+        connection.execute(bare.insert(), {"n": 1, "k": 1})
+    with lake.begin() as connection:
+        with pytest.raises(exc.IntegrityError):
+            connection.execute(bare.insert(), {"n": 1, "k": 2})
+        assert connection.execute(select(bare)).all() == [(1, 1)]

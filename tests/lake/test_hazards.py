@@ -169,3 +169,39 @@ def test_what_an_alteration_does_is_read_by_the_engines_lexer(
 )
 def test_what_is_written_is_read_by_it_too(query: str, name: str | None) -> None:
     assert written_name(query) == name
+
+
+@pytest.mark.parametrize(
+    ("statement", "spoiled"),
+    [
+        ("CREATE TABLE x (a TIME_NS)", "time_ns"),
+        ("create table if not exists main.x (a INT, b hugeint NOT NULL)", "hugeint"),
+        ("CREATE TABLE lake.main.x (a STRUCT(b UHUGEINT)[])", "uhugeint"),
+        ("CREATE TABLE x (a MAP(VARCHAR, HUGEINT))", "hugeint"),
+        ("CREATE TABLE x AS SELECT '12:00'::TIME_NS AS a", "time_ns"),
+        ("ALTER TABLE t ADD COLUMN a INT128", "int128"),
+        ("ALTER TABLE t ADD COLUMN IF NOT EXISTS a uint128", "uint128"),
+        ('ALTER TABLE main."T" ALTER COLUMN v SET DATA TYPE HUGEINT', "hugeint"),
+        ("CREATE TEMP TABLE x (a HUGEINT, b TIME_NS)", None),
+        ("CREATE TABLE memory.main.x (a HUGEINT)", None),
+        ('CREATE TABLE x (hugeint INTEGER, "time_ns" INTEGER)', None),
+        ("CREATE TABLE hugeint (a INTEGER)", None),
+        ("CREATE TABLE x AS SELECT sum(v) AS a, 1::HUGEINT::INTEGER AS b FROM t", None),
+        ("ALTER TABLE t RENAME COLUMN v TO hugeint", None),
+        ("ALTER TABLE t ADD COLUMN hugeint INTEGER", None),
+        ("CREATE VIEW x AS SELECT v::HUGEINT AS a FROM t", None),
+    ],
+)
+def test_types_that_files_cannot_hold_are_refused(
+    cursor: driver.Cursor, statement: str, spoiled: str | None
+) -> None:
+    if spoiled is None:
+        cursor.execute(statement)
+    else:
+        with pytest.raises(errors.TypeSpoiled) as caught:
+            cursor.execute(statement)
+        assert caught.value.type_name == spoiled
+        assert caught.value.instead in str(caught.value)
+    # The transaction goes on.
+    assert cursor.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
+    cursor.connection.commit()
