@@ -62,8 +62,8 @@ class DuckLakeDialect(Reflection, DefaultDialect):
     colspecs = COLSPECS
     bind_typing = BindTyping.RENDER_CASTS
 
-    #: The write scope of engines that ask for none and do not refuse one.
-    usual_scope: WriteScope | None = None
+    #: The write scope of engines that do not say which they want.
+    usual_scope: WriteScope | None = WriteScope()
 
     connection_characteristics = DefaultDialect.connection_characteristics.union(
         {COMMIT: CommitCharacteristic()}

@@ -92,7 +92,7 @@ _GONE, _CHANGED, _NEW = "gone", "changed", "new"
 
 
 def named_batch(rows: Sequence[Named], assigned: dict[str, Any]) -> pa.Table:
-    """Build a batch of rows of the lake: ``r``, the key as text, and ``v0``, ``v1`` and so on."""
+    """Build a batch of rows of the lake: ``r``, the key as text, then ``v0``, ``v1`` etc."""
     columns = {ROW_OF: pa.array([each.row for each in rows], pa.int64())}
     columns |= key_columns([each.key for each in rows])
     columns |= {f"v{place}": values for place, values in enumerate(assigned.values())}
