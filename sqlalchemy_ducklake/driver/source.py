@@ -42,7 +42,8 @@ def _readable(data: pa.Table | pa.RecordBatchReader) -> Any:
 
     Of a reader it would let Arrow's own threads read ahead without bounds (measured).
     """
-    return data.__arrow_c_stream__() if isinstance(data, pa.RecordBatchReader) else data
+    stream: Any = data
+    return stream.__arrow_c_stream__() if isinstance(data, pa.RecordBatchReader) else data
 
 
 @contextlib.contextmanager
