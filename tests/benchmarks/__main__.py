@@ -27,6 +27,7 @@ from benchmarks import (
     bench_recent,
     bench_reflection,
     bench_scope,
+    bench_small,
     bench_update,
     bench_writer,
 )
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Callable[..., Report]] = {
     "scope": bench_scope.run,
     "scope-cycles": bench_scope.run_cycles,
     "scope-point": bench_scope.run_point,
+    "scope-small": bench_small.run,
     "update": bench_update.run,
     "writer": bench_writer.run,
 }
