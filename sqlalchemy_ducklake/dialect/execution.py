@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
+import duckdb
 from sqlalchemy import exc
 from sqlalchemy.engine import CursorResult, Result
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.engine.interfaces import DBAPICursor, ExceptionContext
 
 from sqlalchemy_ducklake.dialect import constraints, scoping
+from sqlalchemy_ducklake.dialect.cascades import run_cascades
 from sqlalchemy_ducklake.dialect.ddl import MISSING
 from sqlalchemy_ducklake.dialect.history import numbers_for
 from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
@@ -43,6 +45,10 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     """One execution of a statement."""
 
     merge_result: MergeResult | None = None
+    #: The parameter sets as they were given.
+    given: Sequence[Mapping[str, Any]] = ()
+    #: Whether ON DELETE actions of this statement changed something.
+    cascaded = False
     # Kept, because SQLAlchemy's connection may be closed when somebody asks.
     _writer: Connection | None = None
     _commit_id: str | None = None
@@ -65,7 +71,7 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
         form = keyed_form(dialect, own, execution_options, compiled)
         form = scoping.form_for(dialect, own, execution_options, form, sets)
         base: Any = super()
-        return base._init_compiled(  # noqa: SLF001 - what SQLAlchemy itself calls
+        found = base._init_compiled(  # noqa: SLF001 - what SQLAlchemy itself calls
             dialect,
             connection,
             dbapi_connection,
@@ -75,6 +81,8 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
             *args,
             **kwargs,
         )
+        found.given = parameters
+        return found
 
     @property
     def own_connection(self) -> Connection:
@@ -153,6 +161,31 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     def create_server_side_cursor(self) -> DBAPICursor:
         """Open a cursor for streaming."""
         return cast("DBAPICursor", StreamingCursor(self.own_connection))
+
+    def pre_exec(self) -> None:
+        """Run the ON DELETE actions of a DELETE."""
+        super().pre_exec()
+        if not self.isdelete:
+            return
+        try:
+            run_cascades(self)
+        except BaseException as error:
+            self._end_cascades(error)
+            if not isinstance(error, duckdb.Error):
+                raise
+            wrapped = exc.DBAPIError.instance(
+                self.statement, None, error, duckdb.Error, dialect=self.dialect
+            )
+            raise wrapped from error
+
+    def handle_dbapi_exception(self, e: BaseException) -> None:
+        """Leave nothing but a rollback if the statement fails after its actions ran."""
+        super().handle_dbapi_exception(e)
+        self._end_cascades(e)
+
+    def _end_cascades(self, error: BaseException) -> None:
+        if self.cascaded:
+            self.own_connection.abort(error)
 
     def post_exec(self) -> None:
         """Keep what the script counted, and let the options of a new table follow it."""

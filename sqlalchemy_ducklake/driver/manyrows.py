@@ -13,8 +13,9 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-import duckdb
 import pyarrow as pa
+
+from sqlalchemy_ducklake.driver.statements import token_starts
 
 #: The name under which the rewritten statement knows the parameter sets.
 SETS = f"_parameter_sets_{secrets.token_hex(4)}"
@@ -41,8 +42,8 @@ def as_one_insert(query: str, sets: Sequence[Any]) -> tuple[str, pa.Table] | Non
 
 def _before_values(query: str) -> str | None:
     """Give the text before VALUES, where a single group follows to the end."""
-    words = duckdb.tokenize(query)
-    found = [start for start, _ in words if query[start : start + 6].lower() == "values"]
+    starts = token_starts(query)
+    found = [start for start in starts if query[start : start + 6].lower() == "values"]
     return query[: found[0]] if len(found) == 1 else None
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import duckdb
+from sqlalchemy_ducklake.driver.statements import token_starts
 
 _PART = re.compile(r'\s*("(?:[^"]|"")*"|[^\s."]+)')
 _DOT = re.compile(r"\s*\.")
@@ -39,7 +39,7 @@ def altered_name(query: str) -> tuple[str, bool] | None:
 
 def words_of(query: str) -> Iterator[tuple[str, int]]:
     """Give the tokens of the engine's own lexer, as far as they are words, with places."""
-    for start, _ in duckdb.tokenize(query):
+    for start in token_starts(query):
         found = re.match(r"\w*", query[start:])
         yield (found.group().lower() if found else ""), start
 

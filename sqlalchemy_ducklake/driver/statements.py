@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import duckdb
@@ -75,3 +76,15 @@ def may_make_temporary(operation: str, statements: Iterable[duckdb.Statement]) -
 def describes_commit(statement: duckdb.Statement) -> bool:
     """Tell whether the user sets message and extra info of the commit by a CALL."""
     return statement.type == _Kind.CALL and "set_commit_message" in statement.query.lower()
+
+
+def token_starts(query: str) -> list[int]:
+    """Give where the tokens of the engine's own lexer begin, in characters: it counts bytes."""
+    starts = [start for start, _ in duckdb.tokenize(query)]
+    if query.isascii():
+        return starts
+    text, characters, found = query.encode(), 0, []
+    for before, start in pairwise([0, *starts]):
+        characters += len(text[before:start].decode())
+        found.append(characters)
+    return found

@@ -29,6 +29,7 @@ from sqlalchemy_ducklake.errors.commits import (
 )
 from sqlalchemy_ducklake.errors.constraints import (
     AmbiguousKeys,
+    CascadeTooDeep,
     CheckViolation,
     ForeignKeyViolation,
     KeyNotDeclared,
@@ -91,6 +92,7 @@ __all__ = [
     "AmbiguousKeys",
     "BatchRefused",
     "CardinalityViolation",
+    "CascadeTooDeep",
     "CatalogTooOld",
     "ChangesLost",
     "CheckViolation",

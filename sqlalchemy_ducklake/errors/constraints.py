@@ -94,6 +94,26 @@ class ForeignKeyViolation(duckdb.IntegrityError):
         )
 
 
+class CascadeTooDeep(duckdb.IntegrityError):
+    """ON DELETE CASCADE would reach ``table`` after ``levels`` other tables or rows.
+
+    A circle of rows that refer to each other ends like this too.
+    """
+
+    sqlstate = "54001"
+
+    def __init__(self, table: str, levels: int) -> None:
+        super().__init__(table, levels)
+        self.table = table
+        self.levels = levels
+
+    def __str__(self) -> str:
+        return (
+            f"ON DELETE CASCADE would reach table {self.table!r} behind {self.levels} others. "
+            "Delete the rows at the far end first, or break a circle with an UPDATE"
+        )
+
+
 class RowReferenced(ForeignKeyViolation):
     """Rows that others refer to would be deleted, or lose the key they are referred by.
 

@@ -36,7 +36,7 @@ SCRIPT = """
     COMMENT ON COLUMN plain.id IS 'a column';
     CREATE TABLE other.nested (
         point STRUCT(x DOUBLE, "the tags" VARCHAR[]), rates MAP(VARCHAR, DECIMAL(5, 2)),
-        grid INTEGER[][], big HUGEINT, tiny UTINYINT, moment TIMESTAMP WITH TIME ZONE
+        grid INTEGER[][], tiny UTINYINT, moment TIMESTAMP WITH TIME ZONE
     );
     CREATE VIEW adults AS SELECT id, name FROM plain WHERE n > 17;
     COMMENT ON VIEW adults IS 'a view';
@@ -107,10 +107,15 @@ def test_nested_types_are_whole(connection: Connection) -> None:
         "point": "STRUCT((('x', DOUBLE()), ('the tags', ARRAY(VARCHAR()))))",
         "rates": "MAP(VARCHAR(), DECIMAL(precision=5, scale=2))",
         "grid": "ARRAY(INTEGER(), dimensions=2)",
-        "big": "HUGEINT()",
         "tiny": "UTINYINT()",
         "moment": "TIMESTAMP(timezone=True)",
     }
+
+
+def test_a_sum_is_a_whole_number_of_the_engine(connection: Connection) -> None:
+    connection.exec_driver_sql("CREATE TABLE sums AS SELECT sum(1) AS big")
+    (column,) = inspect(connection).get_columns("sums")
+    assert repr(column["type"]) == "HUGEINT()"
 
 
 def test_a_view_has_columns_a_comment_and_a_definition(connection: Connection) -> None:

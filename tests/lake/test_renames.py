@@ -74,6 +74,7 @@ def test_the_connection_tells_whether_something_was_defined(
         ("alter table date rename to day", ("date", True)),
         ("COMMENT ON COLUMN main.T.id IS 'a'", ("t", False)),
         ("COMMENT ON TABLE lake . main . \"T\" IS 'rename to'", ("t", False)),
+        ('alter table "größe 𝄞"."ä" rename to ü', ("ä", True)),
         ("CREATE TABLE t (a INTEGER)", None),
     ],
 )
