@@ -205,3 +205,30 @@ def test_keyed_writes_take_the_base_and_the_level_themselves(engine: Engine) -> 
             assert isinstance(caught.value.orig, errors.StaleBase)
         with pytest.raises(exc.ArgumentError, match="enforce"):
             connection.execute(upsert(table, [{"id": 1}], enforce_constraints="some"))
+
+
+def test_s80_a_transform_fits_by_name_and_type_and_is_refused_on_a_stale_head(
+    engine: Engine,
+) -> None:
+    metadata = MetaData()
+    source = Table("source", metadata, Column("n", Integer), Column("id", Integer))
+    target = Table("target", metadata, Column("id", Integer), Column("n", Integer))
+    metadata.create_all(engine)
+    with engine.begin() as connection:
+        connection.execute(source.insert(), [{"id": 1, "n": 10}])
+    transform = target.insert().from_select(["n", "id"], select(source))
+    with engine.begin() as connection:
+        base = connection.scalar(text("FROM lake.current_snapshot()"))
+    with engine.begin() as connection:
+        connection.execute(transform, execution_options={"expected_base": base})
+    with engine.connect() as connection:
+        assert connection.execute(select(target.c.id, target.c.n)).all() == [(1, 10)]
+        with pytest.raises(exc.DBAPIError) as caught:
+            connection.execute(transform, execution_options={"expected_base": base})
+        assert isinstance(caught.value.orig, errors.StaleBase)
+        connection.rollback()
+        wrong = target.insert().from_select(["n"], select(source.c.n, source.c.id))
+        with pytest.raises(exc.DBAPIError):
+            connection.execute(wrong)
+        connection.rollback()
+        assert connection.execute(select(target.c.id, target.c.n)).all() == [(1, 10)]

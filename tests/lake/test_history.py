@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import (
     Column,
+    Connection,
     Engine,
     Integer,
     MetaData,
@@ -396,3 +397,23 @@ def test_the_feed_of_a_table_that_the_transaction_changed_is_refused(lake: Writt
             connection.execute(feed)
         connection.commit()
         assert len(connection.execute(feed).all()) == 6
+
+
+def test_s71_a_change_of_columns_is_a_version_and_its_commit_says_what_it_did(
+    lake: Written,
+) -> None:
+    with lake.engine.begin() as connection:
+        connection.execute(text("ALTER TABLE t ADD COLUMN more INTEGER"))
+    altered = lake.head()
+    with lake.engine.connect() as connection:
+        newest, *others = versions(connection, t)
+        assert (newest.id, newest.mode) == (altered, "schema")
+        assert [each.mode for each in others] == ["delete", "update", "insert", "create"]
+        assert next(snapshots(connection)).message == "alter"
+        old, new = (columns_at(connection, number) for number in (lake.deleted, altered))
+        assert set(new) - set(old) == {"more"}
+
+
+def columns_at(connection: Connection, number: int) -> list[str]:
+    found = connection.execute(text(f"FROM t AT (VERSION => {number}) LIMIT 0"))
+    return list(found.keys())

@@ -195,3 +195,13 @@ def test_a_connection_that_left_its_pool_sets_options_too(engine: Engine) -> Non
         laid_out(sa.MetaData()).create(connection)
         connection.commit()
         assert inspect(connection).get_table_options("events") == DESCRIBED
+
+
+def test_s74_what_the_engine_refuses_of_partitions_keeps_its_message(engine: Engine) -> None:
+    events(sa.MetaData()).create(engine)
+    with engine.connect() as connection, pytest.raises(sa.exc.DBAPIError) as caught:
+        connection.execute(text("ALTER TABLE events SET PARTITIONED BY (sqrt(id))"))
+    assert caught.value.orig is not None
+    assert str(caught.value.orig) in str(caught.value)
+    assert "sqrt" in str(caught.value.orig)
+    assert inspect(engine).get_table_options("events") == {}
