@@ -15,7 +15,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from sqlalchemy import func, type_coerce
+from sqlalchemy import exc, func, type_coerce
 from sqlalchemy import types as sqltypes
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import operators
@@ -93,16 +93,35 @@ class UHUGEINT(HUGEINT):
     __visit_name__ = "UHUGEINT"
 
 
-class TIMESTAMP_S(sqltypes.DateTime):  # noqa: N801 - as the engine names it
+class _Coarse(sqltypes.DateTime):
+    """A date and time in steps of ``step`` microseconds; the engine would round to them."""
+
+    step = 1
+
+    def literal_processor(self, dialect: Dialect) -> Processor | None:
+        """Write a value; raises CompileError for one between two steps."""
+        write = super().literal_processor(dialect)
+
+        def process(value: dt.datetime) -> str:
+            if value.microsecond % self.step:
+                raise exc.CompileError(f"{value!r} is between two steps of {self!r}")
+            return str(write(value)) if write is not None else repr(value)
+
+        return process
+
+
+class TIMESTAMP_S(_Coarse):  # noqa: N801 - as the engine names it
     """A date and time without zone, in seconds."""
 
     __visit_name__ = "TIMESTAMP_S"
+    step = 1_000_000
 
 
-class TIMESTAMP_MS(sqltypes.DateTime):  # noqa: N801
+class TIMESTAMP_MS(_Coarse):  # noqa: N801
     """A date and time without zone, in milliseconds."""
 
     __visit_name__ = "TIMESTAMP_MS"
+    step = 1_000
 
 
 class TIMESTAMP_NS(sqltypes.DateTime):  # noqa: N801

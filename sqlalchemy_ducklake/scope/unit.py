@@ -206,6 +206,8 @@ class Scope:
                 return self._setting(text)
             if kind not in READING or not self.waits:
                 return text if kind in _UNLED else None
+            if len(self._led) >= _MOST_LED:
+                self._led.clear()
             self._led[text] = self._lead(text)
         found = self._led[text]
         if found is not None:
@@ -363,6 +365,8 @@ _SETTING = re.compile(r"\s*(?:re)?set\s+(?:(?:session|global|local|variable)\s+)
 # What may run as it is where nothing waits.
 _UNLED = READING | {_Kind.TRANSACTION}
 _BYTES_PER_VALUE = 8
+# How many texts of queries are kept with those that see what is kept aside.
+_MOST_LED = 1000
 _is_made = attrgetter("made")
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import (
     MetaData,
     Numeric,
     Table,
+    cast,
     exc,
     insert,
     literal,
@@ -197,3 +198,24 @@ def test_intervals_of_arrow_are_carried_exactly(engine: Engine) -> None:
             found = set(connection.scalars(select(table.c.v)))
             assert found == {dt.timedelta(days=62, hours=12)}
             connection.execute(table.delete())
+
+
+@pytest.mark.parametrize(
+    ("kind", "whole"),
+    [
+        (lake.TIMESTAMP_S(), moment("2020-01-01T00:00:01")),
+        (lake.TIMESTAMP_MS(), moment("2020-01-01T00:00:01.002")),
+    ],
+)
+def test_a_literal_between_two_steps_is_no_statement(
+    engine: Engine, kind: Any, whole: dt.datetime
+) -> None:
+    written_out = {"literal_binds": True}
+    between = literal(whole + dt.timedelta(microseconds=1), kind)
+    with pytest.raises(exc.CompileError, match="Could not render literal") as caught:
+        select(between).compile(engine, compile_kwargs=written_out)
+    assert "between two steps" in str(caught.value.__cause__)
+    asked = select(cast(literal(whole, kind), kind))
+    statement = asked.compile(engine, compile_kwargs=written_out)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql(str(statement)).scalar() == whole
