@@ -130,7 +130,7 @@ class ChangeCompiler(ScriptCompiler):
             for column, _, text, _ in params
         ]
         return [
-            (self._stage(state, plan, [*new, *others], **kw), Step()),
+            *self._stage(state, plan, [*new, *others], **kw),
             *self.planned([*self._count(state, plan), *plan.checks(), plan.update()]),
             *self.planned(self.compute_again(target, [rows.MATCHED])),
             *returned,
@@ -154,7 +154,7 @@ class ChangeCompiler(ScriptCompiler):
         first, *rest = pairs.next_wave()
         stages = (pairs.wave, pairs.stage, plan.stage)
         return [
-            (self._stage(state, pairs, [], **kw), Step()),
+            *self._stage(state, pairs, [], **kw),
             *self.planned([pairs.count(), plan.copied(pairs), first]),
             (change, first.step),
             *self.planned([*rest, *plan.checks(), plan.update()]),
@@ -218,7 +218,7 @@ class ChangeCompiler(ScriptCompiler):
         returned, others = self._returned_rows(state.statement, plan, gone=True)
         values = [*columns, *others] if returns else []
         return [
-            (self._stage(state, plan, values, bare=returns, **kw), Step()),
+            *self._stage(state, plan, values, bare=returns, **kw),
             *self.planned([plan.keep_last(), plan.count(), *plan.checks(), plan.delete()]),
             *returned,
             *self.planned([staging.drop_stage(plan.stage)]),
@@ -232,7 +232,7 @@ class ChangeCompiler(ScriptCompiler):
         *,
         bare: bool = False,
         **kw: Any,
-    ) -> str:
+    ) -> list[tuple[str, Step]]:
         """CREATE OR REPLACE TEMP TABLE <stage> AS SELECT <rows> FROM <tables> WHERE <where>."""
         quote = self.preparer.quote
         target = self.tables([plan.target], **kw)
@@ -250,10 +250,16 @@ class ChangeCompiler(ScriptCompiler):
         where = self._where(state.statement, **kw)
         with_ = self.common_table_expressions()
         stage = self.preparer.format_table(plan.stage)
-        return (
+        made = (
             f"CREATE OR REPLACE TEMP TABLE {stage} AS {with_}SELECT {', '.join(columns)} "
             f"FROM {source}{where}"
         )
+        return self.stage_found(stage, made)
+
+    def stage_found(self, stage: str, made: str) -> list[tuple[str, Step]]:
+        """Give the steps that stage the rows which a statement finds."""
+        del stage
+        return [(made, Step())]
 
     def _from(self, state: Any, **kw: Any) -> str:
         target = self.tables([state.statement.table], **kw)

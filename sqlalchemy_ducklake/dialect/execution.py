@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import duckdb
@@ -24,6 +24,7 @@ from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.script import Script, Source
 from sqlalchemy_ducklake.merge.result import MergeResult
 from sqlalchemy_ducklake.merge.staging import LAST_ID
+from sqlalchemy_ducklake.scope.options import OPTION as WRITE_SCOPE
 from sqlalchemy_ducklake.scope.unit import scope_of
 
 #: The execution option that names the snapshot on which a statement is meant to write.
@@ -47,6 +48,8 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     merge_result: MergeResult | None = None
     #: The parameter sets as they were given.
     given: Sequence[Mapping[str, Any]] = ()
+    #: Makes the execution of the same statement that keeps nothing aside.
+    at_once: Callable[[], DuckLakeExecutionContext]
     #: Whether ON DELETE actions of this statement changed something.
     cascaded = False
     # Kept, because SQLAlchemy's connection may be closed when somebody asks.
@@ -71,17 +74,15 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
         form = keyed_form(dialect, own, execution_options, compiled)
         form = scoping.form_for(dialect, own, execution_options, form, sets)
         base: Any = super()
+        start = dialect, connection, dbapi_connection
         found = base._init_compiled(  # noqa: SLF001 - what SQLAlchemy itself calls
-            dialect,
-            connection,
-            dbapi_connection,
-            execution_options,
-            form,
-            parameters,
-            *args,
-            **kwargs,
+            *start, execution_options, form, parameters, *args, **kwargs
         )
         found.given = parameters
+        direct = {**execution_options, WRITE_SCOPE: False}
+        found.at_once = partial(
+            cls._init_compiled, *start, direct, compiled, parameters, *args, **kwargs
+        )
         return found
 
     @property

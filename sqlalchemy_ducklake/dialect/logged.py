@@ -20,10 +20,27 @@ from sqlalchemy_ducklake.scope.log import (
     staged_versions,
     versions,
 )
+from sqlalchemy_ducklake.scope.options import MOST_KEPT, ManyRows
 from sqlalchemy_ducklake.scope.unit import LOGGED, NO_SAVEPOINT
 
 _Steps = list[tuple[str, Step]]
 _ROW, _SINCE, _GONE = map(identifier, (ROW, SINCE, GONE))
+
+
+def staged_if_few(made: str, stage: str, run: Step) -> _Steps:
+    """Stage rows that are there; ManyRows ends the script if they are not worth keeping.
+
+    What happens after a savepoint has to be kept however much it is.
+    """
+    if run.when or run.unless:
+        return [(made, run)]
+    few = replace(run, when=(NO_SAVEPOINT,))
+    many = f"SELECT 1 FROM (SELECT count(*) AS n FROM {stage}) WHERE n > {MOST_KEPT}"
+    return [
+        (f"{made} LIMIT {MOST_KEPT + 1}", few),
+        (many, replace(few, role=Role.CHECK, violation=ManyRows)),
+        (made, replace(run, unless=NO_SAVEPOINT)),
+    ]
 
 
 def counted(stage: str, step: Step) -> _Steps:

@@ -17,7 +17,7 @@ from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.rows import KnownRows
 from sqlalchemy_ducklake.driver.script import ENFORCE_ALL
 from sqlalchemy_ducklake.errors import StatementRefused
-from sqlalchemy_ducklake.scope.options import OPTION, WriteScope, checked_scope
+from sqlalchemy_ducklake.scope.options import OPTION, ManyRows, WriteScope, checked_scope
 from sqlalchemy_ducklake.scope.savepoints import Control, control_of
 from sqlalchemy_ducklake.scope.unit import Scope, Staging, open_scope, scope_of
 
@@ -84,9 +84,33 @@ def _run_staged(
     staging = replace(
         context.compiled.staging, size=_size(sets), defended=context.defends_foreign
     )
-    if not _keep(scope, cursor, staging, context, sets):
-        scope.stage(staging, cursor, execute)
+    if not _keep(scope, cursor, staging, context, sets) and not _stage(
+        scope, cursor, staging, execute
+    ):
+        _run_at_once(scope, cursor, context)
     scope.keep_within_limits()
+
+
+def _stage(
+    scope: Scope, cursor: Cursor, staging: Staging, execute: Callable[[], object]
+) -> bool:
+    """Let the script of a statement log what it does; False if that is too much."""
+    try:
+        scope.stage(staging, cursor, execute)
+    except ManyRows:
+        return False
+    return True
+
+
+def _run_at_once(scope: Scope, cursor: Cursor, context: Any) -> None:
+    """Write what a statement does to many rows, after what was kept."""
+    scope.settle()
+    other = context.at_once()
+    if context.executemany:
+        context.dialect.do_executemany(other.cursor, other.statement, other.parameters, other)
+    else:
+        context.dialect.do_execute(other.cursor, other.statement, other.parameters[0], other)
+    cursor.answer_as(other.cursor)
 
 
 def _keep(

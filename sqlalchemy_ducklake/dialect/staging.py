@@ -19,7 +19,7 @@ from sqlalchemy import Delete, Insert, Update, case, exc, or_, select, table
 from sqlalchemy.sql.elements import ColumnClause, ColumnElement, False_
 
 from sqlalchemy_ducklake.dialect.compiler import DuckLakeCompiler
-from sqlalchemy_ducklake.dialect.logged import appended, counted, versions_logged
+from sqlalchemy_ducklake.dialect.logged import appended, counted, staged_if_few, versions_logged
 from sqlalchemy_ducklake.dialect.overlays import (
     NotStaged,
     OverlayPreparer,
@@ -121,6 +121,10 @@ class StagingCompiler(PlainCompiler):
             return str(super().visit_ducklake_make_stage(step, **kw))
         finally:
             self._types_only = False
+
+    def stage_found(self, stage: str, made: str) -> list[tuple[str, Step]]:
+        """Stage the rows that a statement finds, if they are worth being kept aside."""
+        return staged_if_few(made, stage, Step())
 
     def visit_cte(self, cte: Any, *args: Any, **kw: Any) -> str | None:
         """Leave statements with common table expressions alone."""
@@ -297,7 +301,8 @@ class StagingCompiler(PlainCompiler):
         with self.only_within(*within):
             where = self.process(statement.where)
             if isinstance(statement, RemoveRows):
-                return f"SELECT DISTINCT ON ({view}.rowid) {view}.* FROM {froms} WHERE {where}"
+                once = "" if source is None else f"DISTINCT ON ({view}.rowid) "
+                return f"SELECT {once}{view}.* FROM {froms} WHERE {where}"
             self._assigned |= statement.values.keys()
             values = ", ".join(
                 f"{self.process(value)} AS {self.preparer.quote(name)}"

@@ -168,6 +168,10 @@ class Cursor:
         if result is not None:
             self._result, self.description = result, result.description
 
+    def answer_as(self, other: Cursor) -> None:
+        """Tell what another cursor did, and go on with its rows."""
+        self.answer(other.rowcount, other.counts, other._result)
+
     def callproc(self, procname: str, parameters: Sequence[Any] = ()) -> None:
         """Refuse: a lake has no stored procedures (PEP 249 makes this optional)."""
         del parameters

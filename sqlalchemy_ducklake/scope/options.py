@@ -11,14 +11,23 @@ from sqlalchemy_ducklake.errors import OptionError
 OPTION = "ducklake_write_scope"
 
 
+#: A statement that changes or deletes more rows of the lake writes at once.
+MOST_KEPT = 4096
+
+
+class ManyRows(Exception):
+    """A statement changes more rows than are worth being kept aside."""
+
+
 @dataclass(frozen=True, slots=True)
 class WriteScope:
     """How much a transaction keeps aside before it writes into the lake.
 
     Past ``max_rows`` rows or about ``max_bytes`` bytes, and before a statement with
-    ``direct_rows`` parameter sets or more, what is kept is written into the transaction
-    itself.  What it reads and commits never depends on these numbers; while a savepoint is
-    open they are not heeded, because what is in the lake cannot be undone alone.
+    ``direct_rows`` parameter sets or more, or one that changes more than 4,096 rows that
+    are there, what is kept is written into the transaction itself.  What it reads and
+    commits never depends on these numbers; while a savepoint is open they are not heeded,
+    because what is in the lake cannot be undone alone.
 
     Raises OptionError for a number that is not positive.
     """
