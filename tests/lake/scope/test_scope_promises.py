@@ -104,7 +104,7 @@ MUTATIONS: Sequence[tuple[Any, Any]] = (
 
 
 @pytest.mark.parametrize(("statement", "parameters"), MUTATIONS)
-def test_m8_each_way_has_the_same_result(
+def test_m8_edge_39_each_way_has_the_same_result(
     lake: Engine, open_scoped: Callable[..., Engine], statement: Any, parameters: Any
 ) -> None:
     def changed(connection: Connection) -> tuple[int, set[Any]]:
