@@ -30,7 +30,7 @@ from sqlalchemy_ducklake.driver.pending import PendingWrites
 from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.driver.settings import HeldSettings
-from sqlalchemy_ducklake.driver.statements import may_delete
+from sqlalchemy_ducklake.driver.statements import Parsed, may_delete
 from sqlalchemy_ducklake.driver.trust import Trust
 from sqlalchemy_ducklake.lake.catalogs import SQLiteCatalog
 from sqlalchemy_ducklake.lake.config import LakeConfig
@@ -72,6 +72,7 @@ class Connection(PendingWrites, Exceptions):
         self.statement_timeout: float | None = None
         self.deadline = Deadline(self._duck.interrupt)
         self.work = Work()
+        self.parsed = Parsed()
         self._live: weakref.ref[Result] | None = None
         # So that an open result survives the next statement exactly; see driver/result.py.
         self._duck.execute("SET GLOBAL arrow_lossless_conversion = true")

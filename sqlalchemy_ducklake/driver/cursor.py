@@ -229,7 +229,7 @@ class Cursor:
 
     def _prepare(self, operation: str, script: Script | None = None) -> list[duckdb.Statement]:
         self._forget()
-        statements = self.connection.duck.extract_statements(operation)
+        statements = self.connection.parsed.of(self.connection.duck, operation)
         # Other scripts drop what they make.
         if (script is None or script.defines) and may_make_temporary(operation, statements):
             self.connection.may_hold_temporary = True
@@ -355,6 +355,10 @@ class Cursor:
             self.connection.detach_live()
 
     def _send(self, statement: duckdb.Statement, values: Any) -> None:
+        if statement.type in READING:
+            self.connection.send(statement, values)
+            self._stream()
+            return
         self.connection.work.note_statement(statement)
         hazards.refuse(self.connection, statement)
         self.connection.send(statement, values)
@@ -363,9 +367,6 @@ class Cursor:
 
     def _take(self, statement: duckdb.Statement) -> None:
         """Turn what the engine answered into a result, or a row count."""
-        if statement.type in READING:
-            self._stream()
-            return
         duck = self.connection.duck
         description = duck.description
         expected = statement.expected_result_type

@@ -54,6 +54,10 @@ class Deadline:
 
         Raises StatementTimeout or KeyboardInterrupt then.
         """
+        if self._end is None:
+            with stopping(self._interrupt):
+                yield
+            return
         with stopping(self._interrupt), self._timed():
             yield
 
@@ -92,6 +96,8 @@ def in_time(method: _Method) -> _Method:
 
     @functools.wraps(method)
     def run(cursor: Cursor, *args: Any, **kwargs: Any) -> Any:
+        if cursor.timeout is None:
+            return method(cursor, *args, **kwargs)
         with cursor.connection.deadline.within(cursor.timeout):
             return method(cursor, *args, **kwargs)
 

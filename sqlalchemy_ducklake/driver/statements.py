@@ -78,6 +78,30 @@ def describes_commit(statement: duckdb.Statement) -> bool:
     return statement.type == _Kind.CALL and "set_commit_message" in statement.query.lower()
 
 
+class Parsed:
+    """The statements of texts that are run again and again: queries, which change nothing."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[duckdb.Statement]] = {}
+
+    def of(self, duck: duckdb.DuckDBPyConnection, text: str) -> list[duckdb.Statement]:
+        """Give the statements of a text."""
+        found = self._known.get(text)
+        if found is None:
+            found = duck.extract_statements(text)
+            if len(found) == 1 and found[0].type in READING and len(text) <= _LONGEST_KEPT:
+                if len(self._known) >= _MOST_KEPT:
+                    self._known.clear()
+                self._known[text] = found
+        return found
+
+
+# How many texts are kept with their statements, and of what length at most.
+_MOST_KEPT, _LONGEST_KEPT = 200, 10_000
+
+
 def token_starts(query: str) -> list[int]:
     """Give where the tokens of the engine's own lexer begin, in characters: it counts bytes."""
     starts = [start for start, _ in duckdb.tokenize(query)]
