@@ -124,6 +124,7 @@ class Keeper:
             return False
         if kept.stale:
             self._register_recent(kept.own_rows())
+            kept.stale = False
         return True
 
     def hide(self) -> None:

@@ -107,7 +107,7 @@ class KeptRows:
     known: dict[Key, int | None] = field(default_factory=dict)
     complete: bool = False
     top: int | None = None
-    #: Whether own rows changed since somebody took :meth:`own_rows`.
+    #: Whether own rows changed since queries were shown them.
     stale: bool = False
     _full: dict[int, Values] = field(default_factory=dict)
     _dirty: dict[int, None] = field(default_factory=dict)
@@ -219,7 +219,6 @@ class KeptRows:
 
     def own_rows(self) -> OwnRows:
         """Give own rows that wait, as they are now."""
-        self.stale = False
         return OwnRows({row: self._full[row] for row in sorted(self._dirty)}, self._gone)
 
     def waiting(self) -> Drained:
@@ -233,7 +232,7 @@ class KeptRows:
 
     def drain(self) -> Drained:
         """Give what has to be logged, which from now on counts as logged."""
-        drained = self.waiting()
+        drained, self.stale = self.waiting(), False
         self._logged.update(drained.own.rows)
         self._dirty, self._patches = {}, {}
         self._gone, self._removed = [], []

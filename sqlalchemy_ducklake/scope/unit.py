@@ -260,7 +260,9 @@ class Scope:
             self._logs[lowered(table)] = log
             self._led.clear()
         if table == staging.target:
-            log.key = staging.key
+            if not log.keeps:
+                # Others may describe the table differently; what is kept has this key.
+                log.key = staging.key
             self._keep_log(log, hides=staging.hides and not plain, made=not plain)
         elif not (log.made or plain):
             self._make(log)

@@ -382,6 +382,29 @@ def test_rows_of_one_table_by_two_descriptions(keeping: Engine) -> None:
         assert connection.scalars(select(items.c.id).order_by("id")).all() == [1, 2, 3, 5]
 
 
+@pytest.mark.parametrize("keyed_first", [True, False])
+def test_rows_of_a_table_without_a_tag_by_two_descriptions(
+    keeping: Engine, keyed_first: bool
+) -> None:
+    columns = [Column("id", Integer, primary_key=True), Column("n", Integer)]
+    keyed = Table("untagged", MetaData(), *columns)
+    bare = Table("untagged", MetaData(), Column("id", Integer), Column("n", Integer))
+    with keeping.connect() as connection:
+        connection.execute(text("CREATE TABLE untagged (id INTEGER, n INTEGER)"))
+        connection.execute(text("INSERT INTO untagged VALUES (1, 1), (2, 2)"))
+        connection.commit()
+        if not keyed_first:
+            connection.execute(insert(bare), {"id": 5, "n": 5})
+        connection.execute(keyed.update().where(keyed.c.id == 1), {"n": 9})
+        connection.execute(insert(bare), {"id": 3, "n": 3})
+        connection.execute(keyed.update().where(keyed.c.id == 3), {"n": 9})
+        connection.execute(keyed.delete().where(keyed.c.id == 2))
+        connection.execute(insert(bare), {"id": 4, "n": 3})
+        connection.commit()
+        found = set(connection.execute(select(bare)))
+    assert found == {(1, 9), (3, 9), (4, 3)} | (set() if keyed_first else {(5, 5)})
+
+
 def test_all_that_is_enforced_is_looked_at(scoped: Engine) -> None:
     with scoped.connect() as connection:
         connection.execute(insert(owners), {"id": 3, "name": "c"})
