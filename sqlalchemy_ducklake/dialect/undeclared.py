@@ -52,8 +52,8 @@ def keyed_form(dialect: Any, own: Connection, options: Mapping[str, Any], compil
 
 
 def _key_in_lake(own: Connection, table: TableName) -> PrimaryKey | None:
-    """Look a key up, once in a transaction; one that defined something knows better."""
-    if own.work.changed_catalog:
+    """Look a key up, once in a transaction; one that defined the table knows better."""
+    if own.work.may_have_defined(table):
         return None
     duck, config = own.reading()
     known = own.work.keys

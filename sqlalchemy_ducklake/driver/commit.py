@@ -24,7 +24,7 @@ from typing import Any
 import duckdb
 
 from sqlalchemy_ducklake.driver.hazards import Hazards
-from sqlalchemy_ducklake.driver.renames import altered_name
+from sqlalchemy_ducklake.driver.renames import altered_name, defined_name
 from sqlalchemy_ducklake.driver.script import Script
 from sqlalchemy_ducklake.driver.statements import (
     defines,
@@ -85,7 +85,8 @@ class Work:
 
     ``marks`` are what the snapshot will say of each table.  ``unmarked`` tells that
     statements ran of which nobody knows what they did to which key, ``changed_catalog``
-    that something was defined, and ``altered`` which tables and views were.  ``info`` is
+    that something was defined, ``defined`` which tables and views were made or dropped, and
+    ``altered`` which were altered or commented on.  ``info`` is
     what the snapshot of this transaction says, whatever others of the connection do.
     ``direct`` tells that the lake itself was changed, not only what waits for the commit;
     ``keys`` are those of tables that somebody asked for, by schema and name.
@@ -97,6 +98,7 @@ class Work:
     unmarked: bool = False
     described: bool = False
     changed_catalog: bool = False
+    defined: set[str | None] = field(default_factory=set)
     altered: set[str] = field(default_factory=set)
     hazards: Hazards = field(default_factory=Hazards)
     operations: dict[str, None] = field(default_factory=dict)
@@ -161,15 +163,23 @@ class Work:
         self.operations[statement.type.name.lower().replace("_", " ")] = None
         self._forget_keys()
 
+    def may_have_defined(self, table: tuple[str, str]) -> bool:
+        """Tell whether a table may be another than the catalog knows of."""
+        name = table[1].lower()
+        return not self.defined.isdisjoint({name, None}) or name in self.altered
+
     def may_have_changed(self, table: tuple[str, str]) -> bool:
         """Tell whether this transaction changed a table, or nobody knows."""
         return self.unmarked or table_label(*table) in self.marks
 
     def _note_definition(self, statement: duckdb.Statement) -> None:
         """Remember what is defined anew; refuse the rename that would ruin the lake."""
-        self.changed_catalog = self.changed_catalog or defines(statement)
-        found = altered_name(statement.query) if defines(statement) else None
+        if not defines(statement):
+            return
+        self.changed_catalog = True
+        found = altered_name(statement.query)
         if found is None:
+            self.defined.add(defined_name(statement.query))
             return
         name, renames = found
         if renames and name in self.altered:

@@ -37,6 +37,18 @@ def altered_name(query: str) -> tuple[str, bool] | None:
     return None
 
 
+def defined_name(query: str) -> str | None:
+    """Give the table or view that a CREATE or DROP is about, folded, without its schema."""
+    words = [(word, start) for word, start in words_of(query) if word not in _BESIDES]
+    (verb, _), (kind, _), (_, start) = [*words, *[("", 0)] * 3][:3]
+    if verb not in {"create", "drop"} or kind not in {"table", "view"}:
+        return None
+    return dotted_name(query, start)[0][-1]
+
+
+_BESIDES = frozenset({"or", "replace", "temp", "temporary", "if", "not", "exists"})
+
+
 def words_of(query: str) -> Iterator[tuple[str, int]]:
     """Give the tokens of the engine's own lexer, as far as they are words, with places."""
     for start in token_starts(query):

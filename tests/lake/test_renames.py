@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlalchemy_ducklake import driver, errors
-from sqlalchemy_ducklake.driver.renames import altered_name
+from sqlalchemy_ducklake.driver.renames import altered_name, defined_name
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,18 @@ def test_the_altered_name_is_read_by_the_engines_own_lexer(
     query: str, expected: tuple[str, bool] | None
 ) -> None:
     assert altered_name(query) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ('CREATE TABLE IF NOT EXISTS "größe"."Ä b" (a INTEGER)', "Ä b".lower()),
+        ("create or replace temp table lake.main.T as select 1", "t"),
+        ("DROP VIEW IF EXISTS v", "v"),
+        ("DROP SCHEMA s CASCADE", None),
+        ("CREATE MACRO m() AS 1", None),
+        ("DROP", None),
+    ],
+)
+def test_the_defined_name_is_read_too(query: str, expected: str | None) -> None:
+    assert defined_name(query) == expected

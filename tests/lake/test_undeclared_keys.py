@@ -123,6 +123,17 @@ def test_a_table_that_lost_its_key_in_this_transaction_has_none(lake: Engine) ->
         assert connection.scalar(text('SELECT count(*) FROM "Keyed t"')) == 3
 
 
+def test_a_table_that_this_transaction_left_alone_keeps_its_key(lake: Engine) -> None:
+    with lake.begin() as connection:
+        connection.execute(text("CREATE TABLE another (id INTEGER)"))
+        connection.execute(text("DROP TABLE other"))
+        with pytest.raises(exc.IntegrityError):
+            connection.execute(insert(bare), {"i": 1, "at": "x"})
+        # Whatever was dropped here, the catalog does not know it yet.
+        connection.execute(text("CREATE SCHEMA s"))
+        connection.execute(insert(bare), {"i": 1, "at": "x"})
+
+
 def test_schemas_are_translated(lake: Engine) -> None:
     elsewhere = Table(
         "Keyed t", MetaData(), Column("id", Integer), Column("at", String), schema="here"
