@@ -51,10 +51,11 @@ class ChangeCompiler(ScriptCompiler):
         moved = _moved_keys(statement.table, names)
         self.writes(statement.table, "update", keeps_key=not any(k.primary for k in moved))
         in_steps = bool(self.for_executemany or self.returns(statement) or moved)
-        in_steps = in_steps or self.always_in_steps
+        constraints = self.constraints_of(statement.table)
+        in_steps = in_steps or self.always_in_steps or constraints.concerns_files(names)
         steps: list[TextStep] = []
         self.isupdate = True
-        if in_steps or self.constraints_of(statement.table).concerns(names):
+        if in_steps or constraints.concerns(names):
             with self.data_change(state, statement.table, *state._extra_froms):
                 steps = self._update(state, **kw)
         if not in_steps:

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from sqlalchemy import CheckConstraint, exc
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.schema import Table
+from sqlalchemy.sql.schema import Column, Table
 from sqlalchemy.sql.selectable import FromClause
 
 from sqlalchemy_ducklake.dialect import tags
@@ -28,6 +28,7 @@ from sqlalchemy_ducklake.merge.constraints import (
     checks_of,
     foreign_keys_of,
     references_to,
+    storable_intervals,
 )
 from sqlalchemy_ducklake.merge.steps import Bare, PlannedStep
 
@@ -70,10 +71,10 @@ def located(script: Script, names: Mapping[str | None, str | None], default: str
     return replace(script, table=(translated or default, name))
 
 
-def only_if_all(steps: Iterable[PlannedStep]) -> Iterator[PlannedStep]:
-    """Let steps run only where everything is enforced, if they do not know when to run."""
+def only_if(level: str, steps: Iterable[PlannedStep]) -> Iterator[PlannedStep]:
+    """Let steps run only where so much is enforced, if they do not know when to run."""
     for each in steps:
-        when = each.step.when or (ENFORCE_ALL,)
+        when = each.step.when or (level,)
         yield replace(each, step=replace(each.step, when=when))
 
 
@@ -84,9 +85,13 @@ class ConstraintCompiler(SQLCompiler):
         """Give what a table must satisfy; a lightweight table declares nothing."""
         if not isinstance(target, Table):
             return Constraints()
-        return Constraints(
-            foreign_keys_of(target), references_to(target), self._checks_of(target)
-        )
+        intervals = [each for each in target.c if self._is_interval(each)]
+        checks = [*self._checks_of(target), *storable_intervals(target, intervals)]
+        return Constraints(foreign_keys_of(target), references_to(target), checks)
+
+    def _is_interval(self, column: Column[Any]) -> bool:
+        kind: Any = column.type.dialect_impl(self.dialect)
+        return bool(getattr(kind, "impl", kind).__visit_name__ == "INTERVAL")
 
     def visit_ducklake_bare(self, element: Bare, **_: Any) -> str:
         """(<expression>)."""

@@ -20,10 +20,10 @@ from sqlalchemy_ducklake.constructs.insert import OnConflict
 from sqlalchemy_ducklake.constructs.source import Batch
 from sqlalchemy_ducklake.dialect.computed import computed_columns
 from sqlalchemy_ducklake.dialect.conflicts import ignores_any_key, parameters_of, upsert_plan
-from sqlalchemy_ducklake.dialect.constraints import only_if_all
+from sqlalchemy_ducklake.dialect.constraints import only_if
 from sqlalchemy_ducklake.dialect.scripts import ScriptCompiler
 from sqlalchemy_ducklake.dialect.shell import TextStep
-from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, Role, Step
+from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, ENFORCE_KEYS, Role, Step
 from sqlalchemy_ducklake.merge import staging
 from sqlalchemy_ducklake.merge.checks import Key, keys_of, primary_key_of
 from sqlalchemy_ducklake.merge.constraints import Constraints
@@ -182,13 +182,15 @@ class InsertCompiler(ScriptCompiler):
         plan = InsertPlan(
             given.target, stage, [], given.stored, None, False, constraints=constraints
         )
-        filled = (self._fill(stage, given, {}), Step(when=(ENFORCE_ALL,)))
+        stored = frozenset(column.name for column in given.stored)
+        level = ENFORCE_KEYS if constraints.concerns_files(stored) else ENFORCE_ALL
+        filled = (self._fill(stage, given, {}), Step(when=(level,)))
         steps = [
-            *self.planned(only_if_all([made])),
+            *self.planned(only_if(level, [made])),
             filled,
-            *self.planned(only_if_all(plan.steps())),
-            (text, replace(_INSERTED, unless=ENFORCE_ALL)),
-            *self.planned(only_if_all([staging.drop_stage(stage)])),
+            *self.planned(only_if(level, plan.steps())),
+            (text, replace(_INSERTED, unless=level)),
+            *self.planned(only_if(level, [staging.drop_stage(stage)])),
         ]
         return self.finish_script(steps, rowcount=("inserted",), guarded=False)
 

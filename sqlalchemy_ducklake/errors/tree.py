@@ -271,16 +271,16 @@ class IntervalTooLong(duckdb.DataError):
 
 
 class ValueRefused(duckdb.DataError):
-    """A parameter cannot be stored exactly in its column.
+    """A parameter, or what an expression computes, cannot be stored exactly in its column.
 
     ``column``, ``expected`` (the type), ``found`` (the value) and ``position`` (its
-    parameter set, from 0) say which.
+    parameter set, from 0; None for what was computed) say which.
     """
 
     sqlstate = "22000"
 
     def __init__(
-        self, column: str, expected: str, found: Any, position: int, reason: str
+        self, column: str, expected: str, found: Any, position: int | None, reason: str
     ) -> None:
         super().__init__(column, expected, found, position, reason)
         self.column = column
@@ -290,9 +290,10 @@ class ValueRefused(duckdb.DataError):
         self.reason = reason
 
     def __str__(self) -> str:
+        place = "" if self.position is None else f" of parameter set {self.position}"
         return (
-            f"column {self.column!r} ({self.expected}) cannot hold {self.found!r} of "
-            f"parameter set {self.position}: {self.reason}"
+            f"column {self.column!r} ({self.expected}) cannot hold {self.found!r}{place}: "
+            f"{self.reason}"
         )
 
 

@@ -7,10 +7,10 @@ constraints as well: a lake does not look again at the end of a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import (
     Boolean,
@@ -21,6 +21,7 @@ from sqlalchemy import (
     exc,
     exists,
     func,
+    literal_column,
     select,
     true,
     union_all,
@@ -30,8 +31,13 @@ from sqlalchemy.sql.schema import Column, Table
 from sqlalchemy.sql.selectable import FromClause, Select
 from sqlalchemy.sql.visitors import iterate
 
-from sqlalchemy_ducklake.driver.script import ENFORCE_ALL
-from sqlalchemy_ducklake.errors import CheckViolation, ForeignKeyViolation, RowReferenced
+from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, ENFORCE_KEYS
+from sqlalchemy_ducklake.errors import (
+    CheckViolation,
+    ForeignKeyViolation,
+    RowReferenced,
+    ValueRefused,
+)
 from sqlalchemy_ducklake.merge.checks import check, column_of, constraint_name
 from sqlalchemy_ducklake.merge.images import Images
 from sqlalchemy_ducklake.merge.steps import Bare, PlannedStep, constant
@@ -73,11 +79,49 @@ class Check:
         key = [each.name for each in self.target.primary_key.columns]
         return tuple(dict.fromkeys((*key, *self.reads)))
 
+    #: What has to be enforced for it to be looked at.
+    when: ClassVar[str] = ENFORCE_ALL
+
     def error(self, rows: _Rows) -> Exception:
         """Make the error from the rows that do not satisfy it."""
         return CheckViolation(
             str(self.target), self.name, _told(self.condition), self.shown, tuple(rows)
         )
+
+
+class StorableInterval(Check):
+    """That files can hold what an expression computes for an INTERVAL column.
+
+    Parquet has no negative intervals, milliseconds, and 32 bits for those of a day.
+    """
+
+    when: ClassVar[str] = ENFORCE_KEYS
+
+    def error(self, rows: _Rows) -> Exception:
+        """Make the error from the rows that have others."""
+        reason = (
+            "Parquet files hold no negative intervals, milliseconds but nothing below, and of "
+            "these 49 days; count days apart, or store a number"
+        )
+        return ValueRefused(self.reads[0], "INTERVAL", rows[0][-1], None, reason)
+
+
+def storable_intervals(target: Table, columns: Iterable[Column[Any]]) -> list[Check]:
+    """Give what these columns, which are INTERVAL, must satisfy."""
+    return [StorableInterval(None, target, _storable(each), (each.name,)) for each in columns]
+
+
+def _storable(column: Column[Any]) -> ColumnElement[bool]:
+    def part(name: str) -> Any:
+        return func.datepart(literal_column(f"'{name}'"), column)
+
+    parts = ("year", "month", "day", "hour", "minute", "microseconds")
+    minutes, micros = part("hour") * 60 + part("minute"), part("microseconds")
+    return and_(
+        *(part(name) >= 0 for name in parts),
+        micros % 1000 == 0,
+        minutes * 60_000_000 + micros < (1 << 32) * 1000,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +143,13 @@ class Constraints:
             yield from _referring(key, images)
         for key in self.references:
             yield from _referred(key, images)
+
+    def concerns_files(self, assigned: frozenset[str]) -> bool:
+        """Tell whether these columns may get values that files cannot hold."""
+        return any(
+            isinstance(each, StorableInterval) and not assigned.isdisjoint(each.reads)
+            for each in self.checks
+        )
 
     def concerns(self, assigned: frozenset[str]) -> bool:
         """Tell whether an UPDATE of these columns may violate something."""
@@ -192,7 +243,8 @@ def _satisfied(each: Check, images: Images) -> Iterator[PlannedStep]:
     if rows is not None:
         satisfied = func.coalesce(Bare(each.condition, Boolean()), true())
         columns = [column_of(rows, name) for name in each.shown]
-        yield _check(select(*columns).select_from(rows).where(~satisfied), each.error)
+        wrong = select(*columns).select_from(rows).where(~satisfied)
+        yield check(wrong, each.error, when=each.when)
 
 
 def _referring(key: ForeignKey, images: Images) -> Iterator[PlannedStep]:
