@@ -22,7 +22,6 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
-    literal_column,
     null,
     select,
     tuple_,
@@ -32,10 +31,11 @@ from sqlalchemy.schema import ForeignKeyConstraint
 from sqlalchemy.sql.util import _deep_deannotate
 from sqlalchemy.sql.visitors import replacement_traverse
 
-from sqlalchemy_ducklake.dialect.constraints import OPTION
+from sqlalchemy_ducklake.dialect.constraints import level_of
 from sqlalchemy_ducklake.errors import CascadeTooDeep, StatementRefused
 from sqlalchemy_ducklake.lake.marks import table_label
 from sqlalchemy_ducklake.merge.staging import own_name
+from sqlalchemy_ducklake.merge.steps import constant
 
 #: How many tables, one referring to the other, a DELETE may reach.
 MOST_LEVELS = 8
@@ -52,7 +52,7 @@ def run_cascades(context: Any) -> None:
     statement, options = context.compiled.statement, context.execution_options
     if not isinstance(statement, Delete) or not isinstance(statement.table, Table):
         return
-    if options.get(OPTION, context.dialect.enforce_constraints) != "all":
+    if level_of(context.dialect, options) != "all":
         return
     for each in _actions(statement.table):
         if context.own_connection.autocommit:
@@ -82,7 +82,7 @@ def _run(context: Any, constraint: ForeignKeyConstraint, level: int) -> None:
     doomed = _doomed(context.compiled, [element.column for element in constraint.elements])
     referring = own[0].in_(doomed) if len(own) == 1 else tuple_(*own).in_(doomed)
     sets, connection = list(_parameters(context)), context.root_connection
-    found: Any = select(literal_column("1")).select_from(child).where(referring).limit(1)
+    found: Any = select(constant(1)).select_from(child).where(referring).limit(1)
     # Many sets are looked at one by one only where that decides something.
     looks = len(sets) == 1 or level > MOST_LEVELS
     if looks and not any(connection.execute(found, each).first() for each in sets):

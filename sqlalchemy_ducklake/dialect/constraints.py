@@ -62,13 +62,24 @@ def defended(script: Script) -> Script:
     return replace(script, flags=(*script.flags, DEFENDED))
 
 
+def level_of(dialect: Any, options: Mapping[str, Any]) -> str:
+    """Give the level that options ask for, or else the engine."""
+    return checked_level(options.get(OPTION, dialect.enforce_constraints))
+
+
+def schema_in_lake(
+    names: Mapping[str | None, str | None], schema: str | None, default: str
+) -> str:
+    """Name the schema that is meant, as translated by ``schema_translate_map``."""
+    return names.get(schema or None, schema) or default
+
+
 def located(script: Script, names: Mapping[str | None, str | None], default: str) -> Script:
     """Name the schema that a script writes to, as translated by ``schema_translate_map``."""
     if script.table is None:
         return script
     schema, name = script.table
-    translated = names.get(schema or None, schema)
-    return replace(script, table=(translated or default, name))
+    return replace(script, table=(schema_in_lake(names, schema, default), name))
 
 
 def only_if(level: str, steps: Iterable[PlannedStep]) -> Iterator[PlannedStep]:

@@ -20,6 +20,7 @@ from sqlalchemy_ducklake.dialect.history import numbers_for
 from sqlalchemy_ducklake.dialect.lateoptions import TableOptions
 from sqlalchemy_ducklake.dialect.staging import StagingCompiler
 from sqlalchemy_ducklake.dialect.undeclared import keyed_form
+from sqlalchemy_ducklake.dialect.wrapping import wrapped
 from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.script import Script, Source
 from sqlalchemy_ducklake.merge.result import MergeResult
@@ -48,7 +49,7 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
     merge_result: MergeResult | None = None
     #: The parameter sets as they were given.
     given: Sequence[Mapping[str, Any]] = ()
-    #: Makes the execution of the same statement that keeps nothing aside.
+    #: Makes the execution of a statement that is staged which keeps nothing aside.
     at_once: Callable[[], DuckLakeExecutionContext]
     #: Whether ON DELETE actions of this statement changed something.
     cascaded = False
@@ -79,10 +80,11 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
             *start, execution_options, form, parameters, *args, **kwargs
         )
         found.given = parameters
-        direct = {**execution_options, WRITE_SCOPE: False}
-        found.at_once = partial(
-            cls._init_compiled, *start, direct, compiled, parameters, *args, **kwargs
-        )
+        if isinstance(form, StagingCompiler):
+            direct = {**execution_options, WRITE_SCOPE: False}
+            found.at_once = partial(
+                cls._init_compiled, *start, direct, compiled, parameters, *args, **kwargs
+            )
         return found
 
     @property
@@ -133,8 +135,7 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
         if script is None:
             return None
         options, dialect = self.execution_options, cast("Any", self.dialect)
-        level = options.get(constraints.OPTION, dialect.enforce_constraints)
-        script = constraints.enforced(script, constraints.checked_level(level))
+        script = constraints.enforced(script, constraints.level_of(dialect, options))
         scope = scope_of(self.own_connection) if self.is_staged else None
         if scope is not None:
             script = replace(script, flags=(*script.flags, *scope.flags))
@@ -174,10 +175,7 @@ class DuckLakeExecutionContext(DefaultExecutionContext):
             self._end_cascades(error)
             if not isinstance(error, duckdb.Error):
                 raise
-            wrapped = exc.DBAPIError.instance(
-                self.statement, None, error, duckdb.Error, dialect=self.dialect
-            )
-            raise wrapped from error
+            raise wrapped(error, self.dialect, self.statement) from error
 
     def handle_dbapi_exception(self, e: BaseException) -> None:
         """Leave nothing but a rollback if the statement fails after its actions ran."""

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import duckdb
 from sqlalchemy.engine import Connection as SQLAlchemyConnection
-from sqlalchemy.exc import DBAPIError
 
 from sqlalchemy_ducklake.dialect.staging import StagingCompiler, staged_form
+from sqlalchemy_ducklake.dialect.wrapping import wrapped
 from sqlalchemy_ducklake.driver import Connection, Cursor
 from sqlalchemy_ducklake.driver.result import Result
 from sqlalchemy_ducklake.driver.rows import KnownRows
@@ -189,8 +189,7 @@ def savepoints_of(connection: SQLAlchemyConnection, name: str) -> Iterator[Scope
     try:
         yield _scope_for_savepoint(connection, name)
     except duckdb.Error as error:
-        dialect = connection.dialect
-        raise DBAPIError.instance(None, None, error, duckdb.Error, dialect=dialect) from error
+        raise wrapped(error, connection.dialect) from error
 
 
 def _scope_for_savepoint(connection: SQLAlchemyConnection, name: str) -> Scope:

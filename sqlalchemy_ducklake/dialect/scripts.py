@@ -19,10 +19,11 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from sqlalchemy import Column
+from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ClauseElement
 from sqlalchemy.sql.schema import Table
 from sqlalchemy.sql.selectable import FromClause
@@ -40,6 +41,8 @@ from sqlalchemy_ducklake.driver.script import Parameter, Script, Source, Step
 from sqlalchemy_ducklake.merge import staging
 from sqlalchemy_ducklake.merge.checks import primary_key_of
 from sqlalchemy_ducklake.merge.steps import PlannedStep
+
+_Kind = TypeVar("_Kind", bound=SQLCompiler)
 
 
 class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
@@ -69,6 +72,17 @@ class ScriptCompiler(ComputedCompiler, ConstraintCompiler, ReturningCompiler):
     _batch_binds: dict[str, TypeEngine[Any] | None]
     # Parameters that are stored, by name: the column that takes them.
     _stored_binds: dict[str, Any]
+
+    def compiled_as(self, kind: type[_Kind], statement: Any) -> _Kind:
+        """Compile a statement for the parameters that this one takes, which is its copy."""
+        return kind(
+            self.dialect,
+            statement,
+            cache_key=self.cache_key,
+            column_keys=self.column_keys,
+            for_executemany=self.for_executemany,
+            schema_translate_map=self.schema_translate_map,
+        )
 
     @cached_property
     def script(self) -> Script | None:

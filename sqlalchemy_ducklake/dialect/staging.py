@@ -362,13 +362,7 @@ def _compiled(compiled: DuckLakeCompiler) -> StagingCompiler | None:
     if not isinstance(compiled.statement, Insert | Update | Delete):
         return None
     try:
-        return StagingCompiler(
-            compiled.dialect,
-            cast("Any", compiled.statement),
-            cache_key=compiled.cache_key,
-            column_keys=compiled.column_keys,
-            for_executemany=compiled.for_executemany,
-        )
+        return compiled.compiled_as(StagingCompiler, compiled.statement)
     except exc.CompileError:
         # Without a scope it was compiled, so it runs without one.
         return None

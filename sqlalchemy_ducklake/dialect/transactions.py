@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from sqlalchemy_ducklake import driver
+from sqlalchemy_ducklake.dialect.wrapping import wrapped
 from sqlalchemy_ducklake.driver.commit import pause
 from sqlalchemy_ducklake.errors import Kind, LockTimeout, classify
 
@@ -67,7 +68,5 @@ def _turn(connection: Connection) -> Iterator[None]:
         try:
             stack.enter_context(own.exclusive())
         except duckdb.Error as error:
-            raise DBAPIError.instance(
-                None, None, error, duckdb.Error, dialect=connection.dialect
-            ) from error
+            raise wrapped(error, connection.dialect) from error
         yield

@@ -100,12 +100,12 @@ class _Coarse(sqltypes.DateTime):
 
     def literal_processor(self, dialect: Dialect) -> Processor | None:
         """Write a value; raises CompileError for one between two steps."""
-        write = super().literal_processor(dialect)
+        write = cast("Processor", super().literal_processor(dialect))
 
         def process(value: dt.datetime) -> str:
             if value.microsecond % self.step:
                 raise exc.CompileError(f"{value!r} is between two steps of {self!r}")
-            return str(write(value)) if write is not None else repr(value)
+            return str(write(value))
 
         return process
 

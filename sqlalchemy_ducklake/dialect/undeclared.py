@@ -15,7 +15,7 @@ from typing import Any, cast
 from sqlalchemy import Column, Insert, MetaData, PrimaryKeyConstraint, Table, exc
 from sqlalchemy.sql.expression import TableClause
 
-from sqlalchemy_ducklake.dialect.constraints import OPTION
+from sqlalchemy_ducklake.dialect.constraints import level_of, schema_in_lake
 from sqlalchemy_ducklake.driver import Connection
 from sqlalchemy_ducklake.errors import KeyNotDeclared
 from sqlalchemy_ducklake.keys import (
@@ -41,14 +41,13 @@ def keyed_form(dialect: Any, own: Connection, options: Mapping[str, Any], compil
     table = statement.table
     if not isinstance(table, TableClause) or list(table.primary_key):
         return compiled
-    if options.get(OPTION, dialect.enforce_constraints) == "none":
+    if level_of(dialect, options) == "none":
         return compiled
     names = options.get("schema_translate_map") or {}
-    schema = names.get(table.schema, table.schema) or dialect.default_schema_name
-    key = _key_in_lake(own, (schema, table.name))
-    return (
-        compiled if key is None else _with_key(compiled, table_label(schema, table.name), key)
-    )
+    schema = schema_in_lake(names, table.schema, dialect.default_schema_name)
+    place = (schema, table.name)
+    key = _key_in_lake(own, place)
+    return compiled if key is None else _with_key(compiled, table_label(*place), key)
 
 
 def _key_in_lake(own: Connection, table: TableName) -> PrimaryKey | None:
@@ -69,22 +68,11 @@ def _with_key(compiled: Any, label: str, key: PrimaryKey) -> Any:
     found = compiled.keyed_forms.get(key.columns)
     if found is None:
         try:
-            found = _compiled(compiled, key)
+            found = compiled.compiled_as(type(compiled), _into(compiled.statement, key))
         except (KeyError, exc.CompileError) as error:
             raise KeyNotDeclared(label, key.columns) from error
         compiled.keyed_forms = {**compiled.keyed_forms, key.columns: found}
     return found
-
-
-def _compiled(compiled: Any, key: PrimaryKey) -> Any:
-    return type(compiled)(
-        compiled.dialect,
-        _into(compiled.statement, key),
-        cache_key=compiled.cache_key,
-        column_keys=compiled.column_keys,
-        for_executemany=compiled.for_executemany,
-        schema_translate_map=compiled.schema_translate_map,
-    )
 
 
 def _into(statement: Any, key: PrimaryKey) -> Any:

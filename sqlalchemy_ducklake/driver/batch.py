@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sqlalchemy_ducklake.driver.intervals import MILLISECONDS
 from sqlalchemy_ducklake.driver.script import Parameter, Script
 from sqlalchemy_ducklake.errors import ValueRefused
 
@@ -190,7 +191,7 @@ def _storable_interval(value: Any, _: Any) -> str | None:
         return None
     if min(months, days, nanoseconds) < 0:
         return "Parquet files hold no negative intervals"
-    if nanoseconds // 1_000_000 >= 1 << 32:
+    if nanoseconds // 1_000_000 >= MILLISECONDS:
         return "Parquet files have room for 49 days in milliseconds; count them as days"
     if nanoseconds % 1_000_000:
         return "Parquet files keep intervals in milliseconds, the rest would be lost"

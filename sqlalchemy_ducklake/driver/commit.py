@@ -85,8 +85,8 @@ class Work:
 
     ``marks`` are what the snapshot will say of each table.  ``unmarked`` tells that
     statements ran of which nobody knows what they did to which key, ``changed_catalog``
-    that something was defined, ``defined`` which tables and views were made or dropped, and
-    ``altered`` which were altered or commented on.  ``info`` is
+    that something was defined, ``defined`` which tables and views were made or dropped
+    (None: nobody knows), and ``altered`` which were altered or commented on.  ``info`` is
     what the snapshot of this transaction says, whatever others of the connection do.
     ``direct`` tells that the lake itself was changed, not only what waits for the commit;
     ``keys`` are those of tables that somebody asked for, by schema and name.

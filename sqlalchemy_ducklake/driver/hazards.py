@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from sqlalchemy_ducklake.driver.renames import dotted_name, words_of
+from sqlalchemy_ducklake.driver.renames import definition, dotted_name, words_of
 from sqlalchemy_ducklake.errors import RowsWouldHide, TypeSpoiled, WriteAfterReset
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ _Kind = duckdb.StatementType
 _WRITING = frozenset({_Kind.INSERT, _Kind.UPDATE, _Kind.MERGE_INTO, _Kind.COPY})
 
 
-_BEFORE_NAME = frozenset({"create", "alter", "table", "or", "replace", "if", "not", "exists"})
 _BEFORE_COLUMN = frozenset({"column", "to", "add", "exists", "rename", "drop", "alter"})
 # What a lake spoils, and what holds it exactly.
 _SPOILED = {
@@ -123,22 +122,20 @@ def _first_part(name: str) -> str:
 
 def spoiled_type(query: str, lake: str) -> tuple[str, str] | None:
     """Give the table of a CREATE or ALTER TABLE in a lake, and the type that would spoil it."""
+    found = definition(query)
+    if found is None or found.kind != "table" or found.verb == "drop" or found.temporary:
+        return None
+    if len(found.name) > 2 and found.name[0] != lake.lower():
+        return None
     words = list(words_of(query))
-    verbs = [word for word, _ in words if word not in {"or", "replace", "if", "not", "exists"}]
-    if verbs[:2] not in (["create", "table"], ["alter", "table"]):
-        return None
-    start = next(start for word, start in words if word not in _BEFORE_NAME)
-    parts, end = dotted_name(query, start)
-    if len(parts) > 2 and parts[0] != lake.lower():
-        return None
     selects = any(word == "as" for word, _ in _outside_parentheses(query))
     for before, (word, place), after in zip(
         words, words[1:], [*words[2:], ("", 0)], strict=False
     ):
-        if word not in _SPOILED or place < end or (selects and word != "time_ns"):
+        if word not in _SPOILED or place < found.end or (selects and word != "time_ns"):
             continue
         if _is_type(query, before, after):
-            return parts[-1], word
+            return found.name[-1], word
     return None
 
 

@@ -14,6 +14,9 @@ import pyarrow as pa
 
 from sqlalchemy_ducklake.errors import IntervalTooLong
 
+#: So many milliseconds of a day's time and more have no room in Parquet, which has 32 bits.
+MILLISECONDS = 1 << 32
+
 _PARTS = np.dtype([("months", "i4"), ("days", "i4"), ("nanoseconds", "i8")])
 
 

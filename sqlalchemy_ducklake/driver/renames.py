@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from sqlalchemy_ducklake.driver.statements import token_starts
 
@@ -39,14 +40,37 @@ def altered_name(query: str) -> tuple[str, bool] | None:
 
 def defined_name(query: str) -> str | None:
     """Give the table or view that a CREATE or DROP is about, folded, without its schema."""
-    words = [(word, start) for word, start in words_of(query) if word not in _BESIDES]
-    (verb, _), (kind, _), (_, start) = [*words, *[("", 0)] * 3][:3]
-    if verb not in {"create", "drop"} or kind not in {"table", "view"}:
+    found = definition(query)
+    return found.name[-1] if found is not None and found.verb in {"create", "drop"} else None
+
+
+class Definition(NamedTuple):
+    """What a CREATE, ALTER or DROP of a table or view is about: its name, and its end."""
+
+    verb: str
+    kind: str
+    temporary: bool
+    name: list[str]
+    end: int
+
+
+def definition(query: str) -> Definition | None:
+    """Read the beginning of a statement; None if it is of another kind."""
+    words = [*words_of(query), ("", len(query))]
+    said = [word for word, _ in words]
+    verb = said[0]
+    if verb not in {"create", "alter", "drop"}:
         return None
-    return dotted_name(query, start)[0][-1]
+    after = next(place for place in range(1, len(said)) if said[place] not in _BEFORE_KIND)
+    temporary = not {"temp", "temporary"}.isdisjoint(said[1:after])
+    if said[after] not in {"table", "view"}:
+        return None
+    kind, rest = said[after], range(after + 1, len(said))
+    start = next(place for place in rest if said[place] not in {"if", "not", "exists"})
+    return Definition(verb, kind, temporary, *dotted_name(query, words[start][1]))
 
 
-_BESIDES = frozenset({"or", "replace", "temp", "temporary", "if", "not", "exists"})
+_BEFORE_KIND = frozenset({"or", "replace", "temp", "temporary"})
 
 
 def words_of(query: str) -> Iterator[tuple[str, int]]:

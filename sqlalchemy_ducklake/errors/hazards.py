@@ -5,17 +5,21 @@ from __future__ import annotations
 import duckdb
 
 
-class RowsWouldHide(duckdb.NotSupportedError):
-    """A table with rows was to be partitioned by buckets, which would hide them.
-
-    DuckLake 1.5.5 finds no row that was there before by the column of a bucket.  ``table``
-    is its name, ``statement`` what was refused.
-    """
+class _Ruinous(duckdb.NotSupportedError):
+    """A statement that would ruin ``table``; ``statement`` is what was refused."""
 
     def __init__(self, table: str, statement: str) -> None:
         super().__init__(table, statement)
         self.table = table
         self.statement = statement
+
+
+class RowsWouldHide(_Ruinous):
+    """A table with rows was to be partitioned by buckets, which would hide them.
+
+    DuckLake 1.5.5 finds no row that was there before by the column of a bucket.  ``table``
+    is its name, ``statement`` what was refused.
+    """
 
     def __str__(self) -> str:
         return (
@@ -25,17 +29,12 @@ class RowsWouldHide(duckdb.NotSupportedError):
         )
 
 
-class WriteAfterReset(duckdb.NotSupportedError):
+class WriteAfterReset(_Ruinous):
     """A table was to be written in the transaction that reset its partitions.
 
     DuckLake 1.5.5 ends the whole instance over that.  ``table`` is its name, ``statement``
     what was refused.
     """
-
-    def __init__(self, table: str, statement: str) -> None:
-        super().__init__(table, statement)
-        self.table = table
-        self.statement = statement
 
     def __str__(self) -> str:
         return (

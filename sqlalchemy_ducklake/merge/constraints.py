@@ -21,7 +21,6 @@ from sqlalchemy import (
     exc,
     exists,
     func,
-    literal_column,
     select,
     true,
     union_all,
@@ -31,6 +30,7 @@ from sqlalchemy.sql.schema import Column, Table
 from sqlalchemy.sql.selectable import FromClause, Select
 from sqlalchemy.sql.visitors import iterate
 
+from sqlalchemy_ducklake.driver.intervals import MILLISECONDS
 from sqlalchemy_ducklake.driver.script import ENFORCE_ALL, ENFORCE_KEYS
 from sqlalchemy_ducklake.errors import (
     CheckViolation,
@@ -113,14 +113,14 @@ def storable_intervals(target: Table, columns: Iterable[Column[Any]]) -> list[Ch
 
 def _storable(column: Column[Any]) -> ColumnElement[bool]:
     def part(name: str) -> Any:
-        return func.datepart(literal_column(f"'{name}'"), column)
+        return func.datepart(constant(name), column)
 
     parts = ("year", "month", "day", "hour", "minute", "microseconds")
     minutes, micros = part("hour") * 60 + part("minute"), part("microseconds")
     return and_(
         *(part(name) >= 0 for name in parts),
         micros % 1000 == 0,
-        minutes * 60_000_000 + micros < (1 << 32) * 1000,
+        minutes * 60_000_000 + micros < MILLISECONDS * 1000,
     )
 
 

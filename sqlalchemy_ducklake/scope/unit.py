@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import duckdb
@@ -125,7 +124,7 @@ class Scope:
     def forget(self) -> None:
         """Drop the temporary tables and views."""
         self._keepers.forget_all()
-        for log in filter(_is_made, self._logs.values()):
+        for log in [each for each in self._logs.values() if each.made]:
             for text in log.drop():
                 self._connection.duck.execute(text)
             if log.recent:
@@ -270,12 +269,10 @@ class Scope:
 
     def _keep_log(self, log: Log, *, hides: bool, made: bool) -> None:
         """Let a table have a log."""
-        hides = log.hides or hides
-        if (log.keeps, log.hides, log.made or not made) != (True, hides, True):
-            new = log.made and not log.keeps
-            log.keeps, log.hides = True, hides
-            if log.made or made:
-                self._make(log, new=new)
+        new, hides_more = not log.keeps, hides and not log.hides
+        log.keeps, log.hides = True, log.hides or hides
+        if (new or hides_more) if log.made else made:
+            self._make(log, new=new)
 
     def _make(self, log: Log, *, new: bool = False) -> None:
         """Make the views of a table, and its log if it has none or a ``new`` one."""
@@ -369,7 +366,6 @@ _UNLED = READING | {_Kind.TRANSACTION}
 _BYTES_PER_VALUE = 8
 # How many texts of queries are kept with those that see what is kept aside.
 _MOST_LED = 1000
-_is_made = attrgetter("made")
 
 
 def scope_of(connection: Connection) -> Scope | None:
